@@ -1,0 +1,61 @@
+#include "base/arena.h"
+
+#include "base/size.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#define HUGE_PAGE ((size_t)2 << 20)
+
+static bool round_up(size_t bytes, size_t to, size_t *rounded)
+{
+    size_t padded;
+    if (!size_add(bytes, to - 1, &padded))
+        return false;
+    *rounded = padded & ~(to - 1);
+    return true;
+}
+
+bool arena_need(size_t *total, size_t bytes)
+{
+    size_t rounded;
+    return round_up(bytes, ARENA_ALIGNMENT, &rounded) && size_add(*total, rounded, total);
+}
+
+bool arena_reserve(struct arena *arena, size_t bytes)
+{
+    if (bytes <= arena->capacity)
+        return true;
+    size_t alignment = bytes < HUGE_PAGE ? ARENA_ALIGNMENT : HUGE_PAGE, capacity;
+    void *base;
+    if (!round_up(bytes, alignment, &capacity) || posix_memalign(&base, alignment, capacity) != 0)
+        return false;
+    if (alignment == HUGE_PAGE)
+        madvise(base, capacity,
+                MADV_HUGEPAGE); /* a first touch of 4 KiB pages costs more than the arithmetic done on them */
+    arena_free(arena);
+    *arena = (struct arena){.base = base, .capacity = capacity};
+    return true;
+}
+
+void *arena_take(struct arena *arena, size_t bytes)
+{
+    size_t rounded;
+    if (!round_up(bytes, ARENA_ALIGNMENT, &rounded) || rounded > arena->capacity - arena->used)
+        return NULL;
+    void *piece = arena->base + arena->used;
+    arena->used += rounded;
+    return piece;
+}
+
+void arena_reset(struct arena *arena)
+{
+    arena->used = 0;
+}
+
+void arena_free(struct arena *arena)
+{
+    free(arena->base);
+    *arena = (struct arena){0};
+}

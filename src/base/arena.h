@@ -1,0 +1,32 @@
+/* Bump allocation for the working memory of one job: taken piece by piece, given back whole. One thread at a time. */
+#ifndef ATTND_BASE_ARENA_H
+#define ATTND_BASE_ARENA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What arena_take aligns to: the widest vector, and a cache line. */
+#define ARENA_ALIGNMENT 64
+
+struct arena {
+    char *base; /* NULL while capacity is 0 */
+    size_t capacity, used;
+};
+
+/* Makes room for at least `bytes` in all. The arena must be empty (used == 0). Memory that is already there is kept;
+ * false when there is none to be had (the arena is then as it was). */
+bool arena_reserve(struct arena *arena, size_t bytes);
+
+/* `bytes` of uninitialised memory, aligned to ARENA_ALIGNMENT, or NULL when the reservation does not hold it. */
+void *arena_take(struct arena *arena, size_t bytes);
+
+/* Gives all pieces back; the memory stays for the next job. */
+void arena_reset(struct arena *arena);
+
+/* Returns the memory to the system. */
+void arena_free(struct arena *arena);
+
+/* `bytes` rounded up as arena_take rounds them: add these up for arena_reserve. False when that overflows. */
+bool arena_need(size_t *total, size_t bytes);
+
+#endif

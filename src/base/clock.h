@@ -1,0 +1,28 @@
+/* Monotonic time in nanoseconds: for durations and deadlines, never for dates. */
+#ifndef ATTND_BASE_CLOCK_H
+#define ATTND_BASE_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+#define CLOCK_SECOND      UINT64_C(1000000000)
+#define CLOCK_MILLISECOND UINT64_C(1000000)
+
+/* A deadline that never comes. */
+#define CLOCK_NEVER UINT64_MAX
+
+static inline uint64_t clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * CLOCK_SECOND + (uint64_t)now.tv_nsec;
+}
+
+/* `seconds` (not negative) after `start`; CLOCK_NEVER when that is beyond the clock. */
+static inline uint64_t clock_after(uint64_t start, double seconds)
+{
+    double ns = seconds * 1e9;
+    return ns < (double)(CLOCK_NEVER - start) / 2 ? start + (uint64_t)ns : CLOCK_NEVER;
+}
+
+#endif

@@ -1,0 +1,116 @@
+#include "base/text.h"
+
+#include "base/size.h"
+#include "base/utf8.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+char *text_reserve(struct text *text, size_t more)
+{
+    size_t needed;
+    if (text->failed)
+        return NULL;
+    if (!size_add(text->length, more, &needed) || needed > PTRDIFF_MAX / 2) {
+        text->failed = true;
+        return NULL;
+    }
+    if (needed > text->capacity) {
+        size_t capacity = size_max(needed, size_max(2 * text->capacity, 256));
+        char *data = realloc(text->data, capacity);
+        if (!data) {
+            text->failed = true;
+            return NULL;
+        }
+        text->data = data;
+        text->capacity = capacity;
+    }
+    return text->data + text->length;
+}
+
+void text_append(struct text *text, const char *data, size_t length)
+{
+    char *to = length ? text_reserve(text, length) : NULL;
+    if (!to)
+        return;
+    memcpy(to, data, length);
+    text->length += length;
+}
+
+void text_append_string(struct text *text, const char *string)
+{
+    text_append(text, string, strlen(string));
+}
+
+void text_append_format(struct text *text, const char *format, ...)
+{
+    va_list arguments, again;
+    va_start(arguments, format);
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    char *to = length < 0 ? NULL : text_reserve(text, (size_t)length + 1);
+    if (to) {
+        vsnprintf(to, (size_t)length + 1, format, again);
+        text->length += (size_t)length;
+    }
+    va_end(again);
+    va_end(arguments);
+}
+
+void text_append_json(struct text *text, const char *string, size_t length)
+{
+    text_append(text, "\"", 1);
+    for (size_t i = 0; i < length;) {
+        unsigned char c = (unsigned char)string[i];
+        if (c < 0x20 || c == '"' || c == '\\') {
+            switch (c) {
+            case '"':
+                text_append(text, "\\\"", 2);
+                break;
+            case '\\':
+                text_append(text, "\\\\", 2);
+                break;
+            case '\n':
+                text_append(text, "\\n", 2);
+                break;
+            case '\r':
+                text_append(text, "\\r", 2);
+                break;
+            case '\t':
+                text_append(text, "\\t", 2);
+                break;
+            default:
+                text_append_format(text, "\\u%04x", c);
+            }
+            i++;
+            continue;
+        }
+        size_t bytes = utf8_sequence(string + i, length - i);
+        if (bytes) {
+            text_append(text, string + i, bytes);
+            i += bytes;
+        } else {
+            text_append(text, "\xEF\xBF\xBD", 3);
+            i++;
+        }
+    }
+    text_append(text, "\"", 1);
+}
+
+const char *text_terminate(struct text *text)
+{
+    char *end = text_reserve(text, 1);
+    if (!end)
+        return NULL;
+    *end = '\0';
+    return text->data;
+}
+
+void text_free(struct text *text)
+{
+    free(text->data);
+    *text = (struct text){0};
+}

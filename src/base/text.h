@@ -1,0 +1,33 @@
+/* A growable byte buffer for building text. One thread at a time.
+ *
+ * A failed allocation sets `failed` and turns every later append into nothing, so that a long piece of building is
+ * checked once, at its end. */
+#ifndef ATTND_BASE_TEXT_H
+#define ATTND_BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct text {
+    char *data; /* NULL until the first append; not NUL-terminated unless text_terminate was called */
+    size_t length, capacity;
+    bool failed;
+};
+
+/* Room for `more` bytes behind the length: returns where they start, or NULL (and sets failed). Add to `length` what
+ * was written. */
+char *text_reserve(struct text *text, size_t more);
+
+void text_append(struct text *text, const char *data, size_t length);
+void text_append_string(struct text *text, const char *string);
+void text_append_format(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Appends `string` (UTF-8, `length` bytes) as a JSON string with its quotes; what is not valid UTF-8 becomes U+FFFD. */
+void text_append_json(struct text *text, const char *string, size_t length);
+
+/* Writes a NUL behind the text (not counted in `length`) and returns the data, or NULL when any append had failed. */
+const char *text_terminate(struct text *text);
+
+void text_free(struct text *text);
+
+#endif

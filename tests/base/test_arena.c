@@ -1,0 +1,62 @@
+#include "base/arena.h"
+#include "suite.h"
+
+#include <stdint.h>
+#include <string.h>
+
+START_TEST(pieces_are_aligned_apart_and_writable)
+{
+    struct arena arena = {0};
+    size_t sizes[] = {1, 63, 64, 65, 4096, 3 << 20}, total = 0;
+    unsigned char *pieces[6];
+    for (size_t i = 0; i < 6; i++)
+        ck_assert(arena_need(&total, sizes[i]));
+    ck_assert(arena_reserve(&arena, total));
+    for (size_t i = 0; i < 6; i++) {
+        pieces[i] = arena_take(&arena, sizes[i]);
+        ck_assert_ptr_nonnull(pieces[i]);
+        ck_assert_uint_eq((uintptr_t)pieces[i] % ARENA_ALIGNMENT, 0);
+        memset(pieces[i], (int)i, sizes[i]);
+    }
+    for (size_t i = 0; i < 6; i++)
+        ck_assert(pieces[i][0] == i && pieces[i][sizes[i] - 1] == i);
+    arena_reset(&arena);
+    ck_assert_ptr_eq(arena_take(&arena, 1), pieces[0]);
+    arena_free(&arena);
+}
+END_TEST
+
+START_TEST(more_than_was_reserved_is_refused)
+{
+    struct arena arena = {0};
+    ck_assert_ptr_null(arena_take(&arena, 1));
+    ck_assert(arena_reserve(&arena, 128));
+    ck_assert_ptr_null(arena_take(&arena, 129));
+    ck_assert_ptr_null(arena_take(&arena, SIZE_MAX));
+    ck_assert_ptr_nonnull(arena_take(&arena, 128));
+    ck_assert_ptr_null(arena_take(&arena, 1));
+    arena_reset(&arena);
+    ck_assert(!arena_reserve(&arena, SIZE_MAX));
+    ck_assert_ptr_nonnull(arena_take(&arena, 128)); /* it is as it was */
+    arena_free(&arena);
+}
+END_TEST
+
+START_TEST(needs_are_overflow_checked)
+{
+    size_t total = SIZE_MAX - 100;
+    ck_assert(!arena_need(&total, 128));
+    ck_assert(!arena_need(&total, SIZE_MAX));
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *s = suite_create("arena");
+    TCase *c = tcase_create("arena");
+    tcase_add_test(c, pieces_are_aligned_apart_and_writable);
+    tcase_add_test(c, more_than_was_reserved_is_refused);
+    tcase_add_test(c, needs_are_overflow_checked);
+    suite_add_tcase(s, c);
+    return s;
+}
