@@ -1,0 +1,369 @@
+/* Attention itself: for a sequence, a head and some rows of queries, softmax(scale * query key^T + bias) value.
+ *
+ * A unit of work is a run of rows of one head of one sequence; any lane. The lane packs the head's keys and values,
+ * then takes blocks of rows: a tile of scores [rows, n_keys] that stays in L2 is made, turned into unnormalised weights
+ * in place, copied to the map where one is wanted, and multiplied with the values; 1 / sum is applied to what leaves
+ * the tile. Nothing T x T exists but the maps. */
+
+#include "engine/batch.h"
+
+#include "base/size.h"
+
+#include <math.h>
+#include <string.h>
+
+/* A unit is no more than this, about a millisecond of one core, so that cancellation is noticed soon; and no fewer rows
+ * than UNIT_ROWS_LEAST where a head is split, since each lane that works on a head packs its keys and values for
+ * itself. */
+#define UNIT_FLOP_MOST  2.56e8
+#define UNIT_ROWS_LEAST 192
+#define UNITS_PER_LANE  4
+
+/* One lane's memory: this, then its arrays. */
+struct lane {
+    size_t packed_sequence, packed_kv_head; /* whose keys and values the panels hold; SIZE_MAX: nobody's */
+    float *key_panels;                      /* packed [d_k, n_keys] */
+    float *value_panels;                    /* packed [n_keys, d_v] */
+    float *tile;                            /* [tile_rows, n_keys], rows batch_tile_stride apart */
+    float *z;                               /* [tile_rows, d_v], rows kernel_padded(d_v) apart */
+    float *inverse;                         /* [tile_rows]: 1 / sum of the row's weights */
+    float *bias_row, *map_row;              /* [n_keys]; NULL unless a sequence has holes */
+};
+
+/* The rows a lane works on, of one head. */
+struct block {
+    const struct batch *batch;
+    const struct sequence *sequence;
+    const struct lane *lane;
+    size_t head, first_row, n_rows;
+    size_t n_keys; /* computed: up to the last row's causal limit, at least 1 */
+    size_t tile_stride;
+};
+
+enum { ARRAYS = 7 };
+
+static bool lane_arrays(const struct attention_shape *shape, const struct batch_extent *extent, size_t bytes[ARRAYS])
+{
+    const size_t padded_keys = kernel_padded(extent->longest_keys), padded_d_v = kernel_padded(shape->d_v),
+                 element = sizeof(float);
+    const size_t row = extent->holes ? padded_keys : 0;
+    return tensor_bytes((size_t[]){shape->d_k, padded_keys}, 2, element, &bytes[0]) &&
+           tensor_bytes((size_t[]){extent->longest_keys, padded_d_v}, 2, element, &bytes[1]) &&
+           tensor_bytes((size_t[]){extent->tile_floats}, 1, element, &bytes[2]) &&
+           tensor_bytes((size_t[]){extent->tile_rows, padded_d_v}, 2, element, &bytes[3]) &&
+           tensor_bytes((size_t[]){extent->tile_rows}, 1, element, &bytes[4]) &&
+           tensor_bytes(&row, 1, element, &bytes[5]) && tensor_bytes(&row, 1, element, &bytes[6]);
+}
+
+bool attend_lane_bytes(const struct attention_shape *shape, const struct batch_extent *extent, size_t *bytes)
+{
+    size_t arrays[ARRAYS], total = 0;
+    if (!lane_arrays(shape, extent, arrays) || !arena_need(&total, sizeof(struct lane)))
+        return false;
+    for (size_t i = 0; i < ARRAYS; i++)
+        if (!arena_need(&total, arrays[i]))
+            return false;
+    *bytes = total;
+    return true;
+}
+
+static struct lane *lane_of(const struct batch *batch, unsigned lane)
+{
+    return (struct lane *)(batch->lanes + lane * batch->lane_bytes);
+}
+
+static void open_lane(const struct batch *batch, unsigned lane)
+{
+    size_t bytes[ARRAYS];
+    lane_arrays(&batch->layer->shape, &batch->extent, bytes); /* did not overflow when the batch was created */
+    struct arena memory = {.base = batch->lanes + lane * batch->lane_bytes, .capacity = batch->lane_bytes};
+    struct lane *l = arena_take(&memory, sizeof *l);
+    *l = (struct lane){.packed_sequence = SIZE_MAX};
+    float **const arrays[ARRAYS] = {&l->key_panels, &l->value_panels, &l->tile,   &l->z,
+                                    &l->inverse,    &l->bias_row,     &l->map_row};
+    for (size_t i = 0; i < ARRAYS; i++)
+        *arrays[i] = arena_take(&memory, bytes[i]);
+}
+
+static double row_flop(const struct attention_shape *shape, const struct sequence *s)
+{
+    return 2.0 * (double)s->n_keys * (double)(shape->d_k + shape->d_v);
+}
+
+static double attention_flop(const struct batch *batch)
+{
+    double flop = 0;
+    for (size_t i = 0; i < batch->extent.n_sequences; i++)
+        flop += row_flop(&batch->layer->shape, &batch->sequences[i]) * (double)batch->sequences[i].n_queries;
+    return flop * (double)batch->layer->shape.num_heads;
+}
+
+static size_t units_of_head(const struct sequence *s)
+{
+    return (s->n_queries + s->unit_rows - 1) / s->unit_rows;
+}
+
+void attend_divide(struct batch *batch, unsigned lanes)
+{
+    const struct attention_shape *shape = &batch->layer->shape;
+    const double share = attention_flop(batch) / ((double)lanes * UNITS_PER_LANE);
+    const double most = lanes > 1 ? fmin(share, UNIT_FLOP_MOST) : UNIT_FLOP_MOST;
+    size_t unit = 0;
+    for (size_t i = 0; i < batch->extent.n_sequences; i++) {
+        struct sequence *s = &batch->sequences[i];
+        const double rows = fmax(most / row_flop(shape, s), UNIT_ROWS_LEAST);
+        s->first_unit = unit;
+        s->unit_rows = rows < (double)s->n_queries ? (size_t)rows : size_max(s->n_queries, 1);
+        unit += shape->num_heads * units_of_head(s);
+    }
+}
+
+/* The last sequence whose first unit is not behind `unit`: those without units are passed over. */
+static const struct sequence *sequence_of_unit(const struct batch *batch, size_t unit)
+{
+    size_t low = 0, high = batch->extent.n_sequences;
+    while (high - low > 1) {
+        const size_t middle = low + (high - low) / 2;
+        if (batch->sequences[middle].first_unit <= unit)
+            low = middle;
+        else
+            high = middle;
+    }
+    return &batch->sequences[low];
+}
+
+static void pack_head(const struct batch *batch, const struct sequence *s, size_t kv_head, struct lane *lane)
+{
+    const size_t sequence = (size_t)(s - batch->sequences);
+    if (lane->packed_sequence == sequence && lane->packed_kv_head == kv_head)
+        return;
+    const struct attention_shape *shape = &batch->layer->shape;
+    const struct kernels *kernels = batch->layer->kernels;
+    const float *keys = batch->key.data + s->key_start * batch->key.stride + kv_head * shape->d_k;
+    const float *values = batch->value.data + s->key_start * batch->value.stride + kv_head * shape->d_v;
+    kernels->pack_transposed(keys, batch->key.stride, shape->d_k, s->n_keys, lane->key_panels);
+    kernels->pack(values, batch->value.stride, s->n_keys, shape->d_v, lane->value_panels);
+    lane->packed_sequence = sequence;
+    lane->packed_kv_head = kv_head;
+}
+
+static size_t whole_vectors(const struct kernels *kernels, size_t columns)
+{
+    return (columns + kernels->vector_floats - 1) / kernels->vector_floats * kernels->vector_floats;
+}
+
+/* The tile: scale * query key^T. */
+static void score(const struct block *b)
+{
+    const struct batch *batch = b->batch;
+    const struct attention_shape *shape = &batch->layer->shape;
+    const struct kernels *kernels = batch->layer->kernels;
+    const struct product product = {
+        .depth = shape->d_k,
+        .columns = whole_vectors(kernels, b->sequence->n_keys),
+        .a = batch->query.data + (b->sequence->query_start + b->first_row) * batch->query.stride + b->head * shape->d_k,
+        .a_stride = batch->query.stride,
+        .b = b->lane->key_panels,
+        .b_depth = shape->d_k,
+        .scale = shape->scale,
+        .c = b->lane->tile,
+        .c_stride = b->tile_stride,
+    };
+    kernels->multiply(&product, 0, b->n_rows, 0, b->n_keys);
+}
+
+/* The bias of one row, in the order of the batch's keys; NULL: none. */
+static const float *bias_of_row(const struct block *b, size_t row)
+{
+    const struct sequence *s = b->sequence;
+    const struct forward_input *in = s->input;
+    if (!in->bias)
+        return NULL;
+    const size_t plane = (in->bias_per_sequence ? s->index * b->batch->layer->shape.num_heads : 0) + b->head;
+    const float *bias = in->bias + (plane * in->query_length + sequence_position(s, row)) * in->key_length;
+    if (!s->holes)
+        return s->kept ? bias + s->kept[0] : bias;
+    for (size_t j = 0; j < s->n_keys; j++)
+        b->lane->bias_row[j] = bias[s->kept[j]];
+    return b->lane->bias_row;
+}
+
+static bool has_allowed_key(const float *bias, const uint8_t *allowed, size_t n_keys)
+{
+    for (size_t j = 0; j < n_keys; j++)
+        if ((!allowed || allowed[j]) && (!bias || bias[j] > -INFINITY))
+            return true;
+    return false;
+}
+
+/* The tile's scores become unnormalised weights; the rows' 1 / sum is kept beside. A row without an allowed key gets 0,
+ * so that all that comes of it is 0. */
+static void weigh(const struct block *b)
+{
+    const struct kernels *kernels = b->batch->layer->kernels;
+    for (size_t i = 0; i < b->n_rows; i++) {
+        const size_t row = b->first_row + i, limit = sequence_key_limit(b->sequence, row);
+        const float *bias = bias_of_row(b, row);
+        const uint8_t *allowed = sequence_allowed(b->sequence, row);
+        const double sum =
+            kernels->softmax(b->lane->tile + i * b->tile_stride, limit, kernel_padded(b->n_keys), bias, allowed);
+        if (sum == 0) /* where keys are allowed, all their scores have overflowed to -infinity: to be reported, not to
+                         be taken for a mask */
+            b->lane->inverse[i] = has_allowed_key(bias, allowed, limit) ? NAN : 0.0f;
+        else
+            b->lane->inverse[i] = (float)(1.0 / sum);
+    }
+}
+
+/* One row of a map, [key_length]. Where padding was left out the rest of it is zero already. */
+static void write_map_row(const struct block *b, size_t i, float *map_row)
+{
+    const struct kernels *kernels = b->batch->layer->kernels;
+    const struct sequence *s = b->sequence;
+    const float *weights = b->lane->tile + i * b->tile_stride;
+    if (s->holes) {
+        kernels->scale(b->lane->map_row, weights, b->n_keys, b->lane->inverse[i]);
+        for (size_t j = 0; j < b->n_keys; j++)
+            map_row[s->kept[j]] = b->lane->map_row[j];
+        return;
+    }
+    float *to = s->kept ? map_row + s->kept[0] : map_row;
+    kernels->scale(to, weights, b->n_keys, b->lane->inverse[i]);
+    memset(to + b->n_keys, 0, (s->n_keys - b->n_keys) * sizeof *to);
+}
+
+static bool is_included(const struct forward_result *r, size_t place, size_t head)
+{
+    return (r->include_heads ? r->include_heads[place] : place) == head;
+}
+
+static void write_maps(const struct block *b)
+{
+    const struct sequence *s = b->sequence;
+    const struct forward_result *r = s->result;
+    for (size_t place = 0; place < r->n_maps; place++) {
+        if (!is_included(r, place, b->head))
+            continue;
+        const size_t plane = s->index * r->n_maps + place;
+        for (size_t i = 0; i < b->n_rows; i++) {
+            const size_t row = plane * s->input->query_length + sequence_position(s, b->first_row + i);
+            write_map_row(b, i, r->attention + row * s->input->key_length);
+        }
+    }
+}
+
+/* z: weights times values, normalised. */
+static void mix_values(const struct block *b)
+{
+    const struct attention_shape *shape = &b->batch->layer->shape;
+    const struct kernels *kernels = b->batch->layer->kernels;
+    const size_t z_stride = kernel_padded(shape->d_v);
+    const struct product product = {
+        .depth = b->n_keys,
+        .columns = whole_vectors(kernels, shape->d_v),
+        .a = b->lane->tile,
+        .a_stride = b->tile_stride,
+        .b = b->lane->value_panels,
+        .b_depth = b->sequence->n_keys,
+        .scale = 1,
+        .c = b->lane->z,
+        .c_stride = z_stride,
+    };
+    kernels->multiply(&product, 0, b->n_rows, 0, shape->d_v);
+    for (size_t i = 0; i < b->n_rows; i++)
+        kernels->scale(b->lane->z + i * z_stride, b->lane->z + i * z_stride, shape->d_v, b->lane->inverse[i]);
+}
+
+static void write_heads(const struct block *b)
+{
+    const struct sequence *s = b->sequence;
+    const struct forward_result *r = s->result;
+    const size_t d_v = b->batch->layer->shape.d_v, z_stride = kernel_padded(d_v);
+    for (size_t place = 0; place < r->n_maps; place++) {
+        if (!is_included(r, place, b->head))
+            continue;
+        const size_t plane = s->index * r->n_maps + place;
+        for (size_t i = 0; i < b->n_rows; i++) {
+            const size_t row = plane * s->input->query_length + sequence_position(s, b->first_row + i);
+            memcpy(r->heads + row * d_v, b->lane->z + i * z_stride, d_v * sizeof(float));
+        }
+    }
+}
+
+/* This head's columns of the rows that the output projection reads. A gate of 0 leaves the head out whatever its
+ * values. */
+static void write_gated(const struct block *b, float gate)
+{
+    const struct rows *heads = &b->batch->heads;
+    const size_t d_v = b->batch->layer->shape.d_v, z_stride = kernel_padded(d_v);
+    for (size_t i = 0; i < b->n_rows; i++) {
+        float *to = heads->data + (b->sequence->query_start + b->first_row + i) * heads->stride + b->head * d_v;
+        if (gate == 0)
+            memset(to, 0, d_v * sizeof *to);
+        else
+            b->batch->layer->kernels->scale(to, b->lane->z + i * z_stride, d_v, gate);
+    }
+}
+
+static void attend_block(const struct block *b, bool map_wanted, bool head_wanted)
+{
+    const struct forward_result *r = b->sequence->result;
+    const float *head_mask = b->sequence->input->head_mask;
+    const float gate = head_mask ? head_mask[b->head] : 1;
+    const bool gated_wanted = r->output && b->batch->heads.data, z_wanted = head_wanted || (gated_wanted && gate != 0);
+    if (map_wanted || z_wanted) {
+        score(b);
+        weigh(b);
+    }
+    if (map_wanted)
+        write_maps(b);
+    if (z_wanted)
+        mix_values(b);
+    if (head_wanted)
+        write_heads(b);
+    if (gated_wanted)
+        write_gated(b, gate);
+}
+
+static void attend_unit(const void *argument, size_t unit, unsigned lane)
+{
+    const struct batch *batch = argument;
+    const struct attention_shape *shape = &batch->layer->shape;
+    const struct sequence *s = sequence_of_unit(batch, unit);
+    const size_t per_head = units_of_head(s), within = unit - s->first_unit;
+    const size_t first_row = within % per_head * s->unit_rows,
+                 end_row = size_min(first_row + s->unit_rows, s->n_queries);
+    struct block b = {
+        .batch = batch,
+        .sequence = s,
+        .lane = lane_of(batch, lane),
+        .head = within / per_head,
+        .tile_stride = batch_tile_stride(s->n_keys),
+    };
+    bool included = false;
+    for (size_t place = 0; place < s->result->n_maps; place++)
+        included |= is_included(s->result, place, b.head);
+
+    pack_head(batch, s, b.head / (shape->num_heads / shape->num_kv_heads), lane_of(batch, lane));
+    const size_t n_rows = end_row - first_row, most_rows = batch_tile_rows(s->n_keys);
+    const size_t blocks = (n_rows + most_rows - 1) / most_rows, least = n_rows / blocks, larger = n_rows % blocks;
+    b.first_row = first_row;
+    for (size_t i = 0; i < blocks; i++) {
+        b.n_rows = least + (i < larger);
+        b.n_keys = size_max(sequence_key_limit(s, b.first_row + b.n_rows - 1), 1);
+        attend_block(&b, included && s->result->attention, included && s->result->heads);
+        b.first_row += b.n_rows;
+    }
+}
+
+bool batch_attend(const struct batch *batch, struct work *work)
+{
+    const size_t n_sequences = batch->extent.n_sequences;
+    if (n_sequences == 0)
+        return true;
+    for (unsigned lane = 0; lane < work->parallel->lanes; lane++)
+        open_lane(batch, lane);
+    const struct sequence *last = &batch->sequences[n_sequences - 1];
+    const size_t units = last->first_unit + batch->layer->shape.num_heads * units_of_head(last);
+    return work_split(work, units, attention_flop(batch), attend_unit, batch);
+}

@@ -1,0 +1,131 @@
+/* The ragged batch: which rows of which inputs are computed, where they stand among the concatenated rows, and the
+ * memory for all of it. */
+#ifndef ATTND_ENGINE_BATCH_H
+#define ATTND_ENGINE_BATCH_H
+
+#include "base/arena.h"
+#include "engine/forward.h"
+#include "engine/layer.h"
+#include "engine/split.h"
+
+/* One sequence of one input. */
+struct sequence {
+    const struct forward_input *input;
+    struct forward_result *result;
+    size_t index;                  /* in its input, < batch */
+    size_t query_start, n_queries; /* rows of `query` that are its */
+    size_t key_start, n_keys;      /* rows of `key` and `value` */
+    const uint32_t *kept; /* [n_queries] the positions those rows have in the input, where padding was left out; NULL:
+                             all in order */
+    bool holes;           /* kept is not one run of neighbours */
+    size_t first_unit, unit_rows; /* attention work (attend.c): its first unit, rows of a unit */
+};
+
+/* A matrix of the batch: rows `stride` floats apart. */
+struct rows {
+    float *data;
+    size_t stride;
+};
+
+struct rows_in {
+    const float *data;
+    size_t stride;
+};
+
+/* What the batch measures: all that memory depends on. */
+struct batch_extent {
+    size_t n_sequences, n_queries, n_keys; /* sequences; rows in all */
+    size_t n_kept;                         /* positions to remember: rows of padded sequences */
+    size_t longest_keys;                   /* of a sequence */
+    size_t tile_floats, tile_rows;         /* the largest tile of scores, the most rows of one */
+    bool direct;                           /* one input, no padding: its tensors are the batch */
+    bool separate_keys, separate_values;   /* keys are not the queries' rows; values not the keys' */
+    bool padded, holes;
+};
+
+struct batch {
+    const struct attention_layer *layer;
+    struct batch_extent extent;
+    struct sequence *sequences; /* [n_sequences] */
+    /* The gathered inputs; unused when direct. */
+    struct rows x_query; /* [n_queries, d_model] */
+    struct rows x_key;   /* [n_keys, d_model] */
+    struct rows x_value; /* [n_keys, d_model] */
+    /* What the projections read: these, or the caller's. */
+    struct rows_in in_query, in_key, in_value;
+    /* What they write, and what attention reads; for identity the inputs. */
+    struct rows projected_query, projected_key, projected_value;
+    struct rows_in query; /* [n_queries, num_heads * d_k] */
+    struct rows_in key;   /* [n_keys, num_kv_heads * d_k] */
+    struct rows_in value; /* [n_keys, num_kv_heads * d_v] */
+    struct rows heads;    /* [n_queries, num_heads * d_v], after head_mask; data NULL when no output is wanted */
+    struct rows output;   /* [n_queries, d_model]; for identity the same as heads */
+    char *lanes;          /* [lanes][lane_bytes] scratch for attend.c */
+    size_t lane_bytes;
+};
+
+/* Rows of a tile of scores for sequences of n_keys keys, and floats between the rows. */
+size_t batch_tile_rows(size_t n_keys);
+size_t batch_tile_stride(size_t n_keys);
+
+/* The bytes of arena that batch_create takes. False on overflow. */
+bool batch_bytes(const struct attention_shape *shape, const struct forward_input *const *inputs, size_t count,
+                 unsigned lanes, size_t *bytes);
+
+/* Lays out the batch in the arena. Nothing is computed or copied yet; fully_masked_rows of the results is set.
+ * ERROR_OUT_OF_MEMORY when the arena is too small. */
+bool batch_create(struct batch *batch, const struct attention_layer *layer, const struct forward_input *const *inputs,
+                  struct forward_result *const *results, size_t count, unsigned lanes, struct arena *arena,
+                  struct error *error);
+
+/* The key positions below this are allowed to row `row` of a sequence, as far as `causal` goes. */
+static inline size_t sequence_key_limit(const struct sequence *s, size_t row)
+{
+    if (!s->input->causal)
+        return s->n_keys;
+    const size_t end = row + 1 + s->n_keys;
+    if (end <= s->n_queries)
+        return 0;
+    return end - s->n_queries < s->n_keys ? end - s->n_queries : s->n_keys;
+}
+
+/* The position in the input of row `row` of the sequence's queries (and keys, in self-attention). */
+static inline size_t sequence_position(const struct sequence *s, size_t row)
+{
+    return s->kept ? s->kept[row] : row;
+}
+
+/* The mask of row `row` [n_keys], 1 or 0, or NULL: padding is left out of the batch already. */
+static inline const uint8_t *sequence_allowed(const struct sequence *s, size_t row)
+{
+    const struct forward_input *input = s->input;
+    switch (input->mask_kind) {
+    case FORWARD_MASK_KEYS:
+        return input->self_attention ? NULL : input->mask + s->index * input->key_length;
+    case FORWARD_MASK_PAIRS:
+        return input->mask + (s->index * input->query_length + row) * input->key_length;
+    case FORWARD_MASK_NONE:
+        break;
+    }
+    return NULL;
+}
+
+/* ragged.c: moves rows between the inputs' and results' tensors and the batch. */
+
+/* Copies the kept rows of the inputs into x_*, and zeroes the results of sequences with padding. */
+bool batch_gather(const struct batch *batch, struct work *work);
+/* Copies output and projections into the results. */
+bool batch_scatter(const struct batch *batch, struct work *work);
+
+/* project.c: the linear maps before and after attention. */
+bool batch_project_inputs(const struct batch *batch, struct work *work);
+bool batch_project_output(const struct batch *batch, struct work *work);
+
+/* attend.c: softmax(scale * query key^T + bias) value, for every sequence and head. */
+bool batch_attend(const struct batch *batch, struct work *work);
+/* Scratch of one lane. False on overflow. */
+bool attend_lane_bytes(const struct attention_shape *shape, const struct batch_extent *extent, size_t *bytes);
+/* Sets first_unit and unit_rows of the sequences. */
+void attend_divide(struct batch *batch, unsigned lanes);
+
+#endif

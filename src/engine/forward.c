@@ -1,0 +1,41 @@
+/* One multi-head attention, step by step. Entered by the thread that runs the job; the steps bring in other lanes
+ * through struct parallel. */
+
+#include "engine/forward.h"
+
+#include "engine/batch.h"
+
+#include <float.h>
+
+double forward_flop(const struct attention_shape *shape, const struct forward_input *input)
+{
+    const double batch = (double)input->batch, n_queries = batch * (double)input->query_length,
+                 n_keys = batch * (double)input->key_length;
+    const double d_model = (double)shape->d_model, heads = (double)shape->num_heads,
+                 kv_heads = (double)shape->num_kv_heads;
+    const double d_k = (double)shape->d_k, d_v = (double)shape->d_v;
+    double flop = 2 * n_queries * heads * (double)input->key_length * (d_k + d_v);
+    if (shape->projected)
+        flop += 2 * n_queries * d_model * heads * (d_k + d_v) + 2 * n_keys * d_model * kv_heads * (d_k + d_v);
+    return flop < DBL_MAX ? flop : DBL_MAX;
+}
+
+bool forward_scratch_bytes(const struct attention_shape *shape, const struct forward_input *const *inputs, size_t count,
+                           unsigned lanes, size_t *bytes)
+{
+    return batch_bytes(shape, inputs, count, lanes, bytes);
+}
+
+bool forward_run(const struct attention_layer *layer, const struct forward_input *const *inputs,
+                 struct forward_result *const *results, size_t count, const struct parallel *parallel,
+                 struct arena *arena, struct error *error)
+{
+    struct batch batch;
+    if (!batch_create(&batch, layer, inputs, results, count, parallel->lanes, arena, error))
+        return false;
+    struct work work = {.parallel = parallel};
+    if (batch_gather(&batch, &work) && batch_project_inputs(&batch, &work) && batch_attend(&batch, &work) &&
+        batch_project_output(&batch, &work) && batch_scatter(&batch, &work))
+        return true;
+    return error_set(error, ERROR_CLIENT_GONE, "The computation was cancelled: nobody waits for its result any more.");
+}

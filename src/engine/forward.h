@@ -1,0 +1,74 @@
+/* One multi-head attention over a ragged batch made of any number of requests' tensors.
+ *
+ * The rows that are computed (padding is not) of all sequences of all inputs are concatenated, x [N, d_model];
+ * projections are one product over N rows, attention runs per sequence and head. Every number is reduced in one fixed
+ * order, so a request's results have the same bits whatever it is computed together with, on any number of lanes, and
+ * whatever is returned beside. */
+#ifndef ATTND_ENGINE_FORWARD_H
+#define ATTND_ENGINE_FORWARD_H
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "engine/attention.h"
+#include "engine/parallel.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum forward_mask {
+    FORWARD_MASK_NONE,
+    FORWARD_MASK_KEYS, /* [B, Tk]. In self-attention padding: such a position is neither key nor query, and its rows of
+                          all results are 0. In cross attention it hides keys only */
+    FORWARD_MASK_PAIRS /* [B, Tq, Tk] */
+};
+
+struct forward_input {
+    size_t batch, query_length, key_length; /* B, Tq, Tk; all at least 1 */
+    bool rank2;                             /* the request had no batch axis (batch is 1): for whoever prints shapes */
+    bool self_attention;                    /* query, key and value are the same tensor */
+    bool causal;                            /* key j is allowed for query i when j <= i + (Tk - Tq) */
+    const float *query;                     /* [B, Tq, d_model] */
+    const float *key, *value; /* [B, Tk, d_model]; may be the same tensor as each other or (self-attention) as query */
+    enum forward_mask mask_kind;
+    const uint8_t *mask; /* 1 keep, 0 not allowed */
+    /* [H, Tq, Tk], or [B, H, Tq, Tk]; NULL: none. Added to the scaled scores. -infinity hides a key, as do values far
+     * below the others; a row whose allowed keys all have such finite values is still normalised. */
+    const float *bias;
+    bool bias_per_sequence; /* bias has the B axis */
+    const float *head_mask; /* [H]; NULL: all 1 */
+};
+
+/* What is wanted: buffers of the caller, NULL for what is not. All of them are written whole. Row-major, with the B
+ * axis. */
+struct forward_result {
+    float *output;    /* [B, Tq, d_model] */
+    float *attention; /* [B, n_maps, Tq, Tk] */
+    float *heads;     /* [B, n_maps, Tq, d_v]: Z, before head_mask */
+    float *query;     /* [B, num_heads, Tq, d_k]: projections, with bias, before scale */
+    float *key;       /* [B, num_heads, Tk, d_k]: each query head's own copy, also where heads share keys */
+    float *value;     /* [B, num_heads, Tk, d_v]; the same */
+    const uint32_t *include_heads; /* [n_maps], each < num_heads; NULL: all heads in order (n_maps = num_heads) */
+    size_t n_maps;
+    size_t fully_masked_rows; /* out: computed query rows that mask and causal leave no key, once per sequence, not per
+                                 head */
+};
+
+/* Floating-point operations of the products (multiply and add count as two), for limits and queueing. An upper bound:
+ * neither padding nor masks nor causal are taken off. Saturates at DBL_MAX. */
+double forward_flop(const struct attention_shape *shape, const struct forward_input *input);
+
+/* The arena that forward_run needs for these `count` inputs on `lanes` lanes, whatever results are wanted. It depends
+ * on the padding masks, which are read. False when it overflows size_t. */
+bool forward_scratch_bytes(const struct attention_shape *shape, const struct forward_input *const *inputs, size_t count,
+                           unsigned lanes, size_t *bytes);
+
+/* Computes `count` inputs together. The arena must hold forward_scratch_bytes. False when parallel->cancelled said so
+ * (ERROR_CLIENT_GONE, to be replaced by the caller's reason) or the arena is too small (ERROR_OUT_OF_MEMORY); the
+ * results are then unspecified. Finite inputs can overflow float32 inside: such a sequence's results hold NaN or
+ * infinity, for the caller to report; those of other sequences do not. What is taken from the arena stays taken. */
+bool forward_run(const struct attention_layer *layer, const struct forward_input *const *inputs,
+                 struct forward_result *const *results, size_t count, const struct parallel *parallel,
+                 struct arena *arena, struct error *error);
+
+#endif

@@ -1,0 +1,18 @@
+/* What one head adds to the output: its Z times its rows of W_O, without bias. output = sum of it over the heads, each
+ * times its head_mask, + b_O. */
+#ifndef ATTND_ENGINE_HEAD_OUTPUT_H
+#define ATTND_ENGINE_HEAD_OUTPUT_H
+
+#include "engine/attention.h"
+
+#include <stddef.h>
+
+/* The columns of the output that one head reaches: d_model; without projections d_v, other ones for each head. */
+size_t head_output_columns(const struct attention_shape *shape);
+
+/* out [n_rows, head_output_columns] = scale * z W_O[head]. Without projections out = scale * z, the columns head * d_v
+ * and on of the output. A row has the same bits whatever rows are computed with it. Any thread. */
+void head_output(const struct attention_layer *layer, size_t head, float scale, const float *z /* [n_rows, d_v] */,
+                 size_t n_rows, float *out);
+
+#endif

@@ -1,0 +1,99 @@
+/* The engine's inner loops as tables of functions, one table for each instruction set, and the choice between them.
+ *
+ * Every table is made from the same C (body.inc), compiled with other flags. All functions are pure: they touch what
+ * their arguments point to and may run on any thread.
+ *
+ * Each number has one order of operations: an element of a product is the same chain of multiply-adds however many rows
+ * and columns are computed with it, and a row's weights depend on its own scores only. That is why a request has the
+ * same bits whatever it is batched with. */
+#ifndef ATTND_ENGINE_KERNELS_KERNELS_H
+#define ATTND_ENGINE_KERNELS_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Every row of an internal matrix is padded to a multiple of this many floats: the widest vector (64 bytes), so that no
+ * kernel needs a scalar tail inside them and memory needs are the same for all instruction sets. */
+#define KERNEL_PAD ((size_t)16)
+
+static inline size_t kernel_padded(size_t columns)
+{
+    return (columns + KERNEL_PAD - 1) / KERNEL_PAD * KERNEL_PAD;
+}
+
+/* C = scale * (A B) + bias. B is packed into panels: columns j * panel_columns and on, [depth][panel_columns], one
+ * after the other; the last panel is only as many vectors wide as it has columns for. Columns are padded with zeros to
+ * whole vectors. */
+struct product {
+    size_t depth, columns;
+    const float *a; /* [rows, depth], not packed, any alignment */
+    size_t a_stride;
+    const float *b; /* packed [b_depth, columns], aligned to 64 bytes; its first `depth` rows are used */
+    size_t b_depth;
+    const float *bias; /* [columns], or NULL: none */
+    float scale;       /* 1 where there is a bias */
+    float *c;          /* [rows, columns], any alignment; not A */
+    size_t c_stride;
+};
+
+struct kernels {
+    const char *name;
+    bool (*supported)(void); /* by this processor and its operating system */
+    size_t vector_floats;
+    size_t panel_columns; /* columns of a full panel; work may be split at its multiples */
+
+    /* Floats that the packed form of [depth, columns] takes: at most depth * kernel_padded(columns). */
+    size_t (*packed_floats)(size_t depth, size_t columns);
+    /* Packs b [depth, columns], rows b_stride apart, into `packed`, aligned to 64 bytes. */
+    void (*pack)(const float *b, size_t b_stride, size_t depth, size_t columns, float *packed);
+    /* Packs the transpose of b [columns, depth], rows b_stride apart. */
+    void (*pack_transposed)(const float *b, size_t b_stride, size_t depth, size_t columns, float *packed);
+
+    /* Rows first_row .. end_row - 1 and columns first_column .. end_column - 1 of C; first_column is a multiple of
+     * panel_columns. */
+    void (*multiply)(const struct product *product, size_t first_row, size_t end_row, size_t first_column,
+                     size_t end_column);
+
+    /* Softmax without its division. In place, scores [n_keys] of one row become exp(score + bias - maximum), exactly 0
+     * where not allowed and for the elements n_keys .. width - 1. Returns the sum, in [1, n_keys]; 0 when no key was
+     * left, NaN when a score was NaN or +infinity. scores: aligned to 64 bytes; width: a multiple of KERNEL_PAD, >=
+     * n_keys. */
+    double (*softmax)(float *scores /* [width] */, size_t n_keys, size_t width,
+                      const float *bias /* [n_keys] or NULL */, const uint8_t *allowed /* [n_keys], 1 or 0, or NULL */);
+    /* to = from * factor. Any alignment; they may be the same, not overlap otherwise. */
+    void (*scale)(float *to, const float *from, size_t count, float factor);
+    /* to = exp(from) for from <= 0 or NaN; exactly 0 below -87.33. `count` a multiple of KERNEL_PAD; 64-byte aligned.
+     */
+    void (*exponential)(float *to, const float *from, size_t count);
+};
+
+/* X(identifier, name): the variants built for this processor family, best first. */
+#if defined(__x86_64__)
+#define KERNEL_VARIANTS(X)    \
+    X(x86_64_v4, "x86-64-v4") \
+    X(x86_64_v3, "x86-64-v3") \
+    X(generic, "generic")
+#elif defined(__aarch64__)
+#define KERNEL_VARIANTS(X) \
+    X(neon, "neon")        \
+    X(generic, "generic")
+#else
+#define KERNEL_VARIANTS(X) X(generic, "generic")
+#endif
+
+#define KERNEL_DECLARE(identifier, name) extern const struct kernels kernels_##identifier;
+KERNEL_VARIANTS(KERNEL_DECLARE)
+#undef KERNEL_DECLARE
+
+#define KERNEL_COUNT(identifier, name) +1
+enum { KERNEL_VARIANT_COUNT = 0 KERNEL_VARIANTS(KERNEL_COUNT) };
+#undef KERNEL_COUNT
+
+/* All variants of this build, best first; those that `supported` denies must not be called. */
+extern const struct kernels *const kernel_variants[KERNEL_VARIANT_COUNT];
+
+/* The table that engine_init chose; before that, the generic one. */
+const struct kernels *kernels_chosen(void);
+
+#endif

@@ -1,0 +1,118 @@
+/* Moves rows between the tensors of inputs and results, padded and one for each request, and the ragged batch. Tiles
+ * are sequences; any lane. */
+
+#include "engine/batch.h"
+
+#include <string.h>
+
+static const float *row_of(const struct rows_in *matrix, size_t row)
+{
+    return matrix->data + row * matrix->stride;
+}
+
+static void zero(float *tensor /* or NULL */, size_t sequence, size_t per_sequence)
+{
+    if (tensor)
+        memset(tensor + sequence * per_sequence, 0, per_sequence * sizeof *tensor);
+}
+
+/* Padding is zero in every result; what is not is written over later. */
+static void zero_results(const struct attention_shape *shape, const struct sequence *s)
+{
+    const struct forward_result *r = s->result;
+    const size_t length = s->input->query_length; /* of queries and keys: self-attention */
+    zero(r->output, s->index, length * shape->d_model);
+    zero(r->attention, s->index, r->n_maps * length * length);
+    zero(r->heads, s->index, r->n_maps * length * shape->d_v);
+    zero(r->query, s->index, shape->num_heads * length * shape->d_k);
+    zero(r->key, s->index, shape->num_heads * length * shape->d_k);
+    zero(r->value, s->index, shape->num_heads * length * shape->d_v);
+}
+
+/* from [length, d_model] of one sequence: its kept rows, to the batch. */
+static void gather_rows(const struct sequence *s, const float *from, size_t d_model, const struct rows *to,
+                        size_t start, size_t n_rows)
+{
+    float *first = to->data + start * d_model;
+    if (!s->kept) {
+        memcpy(first, from, n_rows * d_model * sizeof *from);
+        return;
+    }
+    for (size_t i = 0; i < n_rows; i++)
+        memcpy(first + i * d_model, from + s->kept[i] * d_model, d_model * sizeof *from);
+}
+
+static void gather_sequence(const void *argument, size_t index, unsigned lane)
+{
+    (void)lane;
+    const struct batch *batch = argument;
+    const struct sequence *s = &batch->sequences[index];
+    const struct forward_input *in = s->input;
+    const size_t d_model = batch->layer->shape.d_model;
+    const size_t first_query = s->index * in->query_length * d_model, first_key = s->index * in->key_length * d_model;
+    const float *key = in->self_attention ? in->query : in->key, *value = in->self_attention ? in->query : in->value;
+    if (s->kept)
+        zero_results(&batch->layer->shape, s);
+    gather_rows(s, in->query + first_query, d_model, &batch->x_query, s->query_start, s->n_queries);
+    if (batch->extent.separate_keys)
+        gather_rows(s, key + first_key, d_model, &batch->x_key, s->key_start, s->n_keys);
+    if (batch->extent.separate_values)
+        gather_rows(s, value + first_key, d_model, &batch->x_value, s->key_start, s->n_keys);
+}
+
+bool batch_gather(const struct batch *batch, struct work *work)
+{
+    if (batch->extent.direct)
+        return true;
+    const double floats =
+        (double)(batch->extent.n_queries + 2 * batch->extent.n_keys) * (double)batch->layer->shape.d_model;
+    return work_split(work, batch->extent.n_sequences, floats * SPLIT_FLOP_PER_FLOAT, gather_sequence, batch);
+}
+
+/* to [num_heads, length, per_head] of one sequence: head h from the columns of head h / heads_per_group. */
+static void scatter_heads(const struct sequence *s, const struct rows_in *from, size_t start, size_t n_rows,
+                          size_t length, size_t num_heads, size_t heads_per_group, size_t per_head, float *to)
+{
+    for (size_t head = 0; head < num_heads; head++)
+        for (size_t i = 0; i < n_rows; i++)
+            memcpy(to + (head * length + sequence_position(s, i)) * per_head,
+                   row_of(from, start + i) + head / heads_per_group * per_head, per_head * sizeof *to);
+}
+
+static void scatter_sequence(const void *argument, size_t index, unsigned lane)
+{
+    (void)lane;
+    const struct batch *batch = argument;
+    const struct attention_shape *shape = &batch->layer->shape;
+    const struct sequence *s = &batch->sequences[index];
+    const struct forward_result *r = s->result;
+    const size_t tq = s->input->query_length, tk = s->input->key_length, num_heads = shape->num_heads;
+    const size_t group = num_heads / shape->num_kv_heads;
+    if (r->output && !batch->extent.direct)
+        for (size_t i = 0; i < s->n_queries; i++)
+            memcpy(r->output + (s->index * tq + sequence_position(s, i)) * shape->d_model,
+                   batch->output.data + (s->query_start + i) * batch->output.stride, shape->d_model * sizeof(float));
+    if (r->query)
+        scatter_heads(s, &batch->query, s->query_start, s->n_queries, tq, num_heads, 1, shape->d_k,
+                      r->query + s->index * num_heads * tq * shape->d_k);
+    if (r->key)
+        scatter_heads(s, &batch->key, s->key_start, s->n_keys, tk, num_heads, group, shape->d_k,
+                      r->key + s->index * num_heads * tk * shape->d_k);
+    if (r->value)
+        scatter_heads(s, &batch->value, s->key_start, s->n_keys, tk, num_heads, group, shape->d_v,
+                      r->value + s->index * num_heads * tk * shape->d_v);
+}
+
+bool batch_scatter(const struct batch *batch, struct work *work)
+{
+    bool needed = !batch->extent.direct;
+    for (size_t i = 0; i < batch->extent.n_sequences && !needed; i++) {
+        const struct forward_result *r = batch->sequences[i].result;
+        needed = r->query || r->key || r->value;
+    }
+    if (!needed)
+        return true;
+    const double floats =
+        (double)(batch->extent.n_queries + batch->extent.n_keys) * (double)batch->layer->shape.d_model * 2;
+    return work_split(work, batch->extent.n_sequences, floats * SPLIT_FLOP_PER_FLOAT, scatter_sequence, batch);
+}
