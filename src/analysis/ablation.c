@@ -1,0 +1,127 @@
+/* Mean and uniform ablation. Sums are float64, in the order of the rows or keys. */
+
+#include "analysis/ablation.h"
+
+#include "analysis/scored_rows.h"
+#include "base/size.h"
+
+#include <string.h>
+
+/* Rows of a tile where each row has a mask of its own. */
+#define ROWS_PER_TILE ((size_t)64)
+
+static void add_row(double *sum /* [d_v] */, const float *row /* [d_v] */, size_t d_v)
+{
+    for (size_t k = 0; k < d_v; k++)
+        sum[k] += (double)row[k];
+}
+
+static void subtract_row(float *row /* [d_v] */, const double *sum /* [d_v] */, double count, size_t d_v)
+{
+    for (size_t k = 0; k < d_v; k++)
+        row[k] = (float)((double)row[k] - sum[k] / count);
+}
+
+static double *zeroed_sums(const struct ablation *a, unsigned lane)
+{
+    double *sum = a->sums + lane * a->d_v;
+    memset(sum, 0, a->d_v * sizeof *sum);
+    return sum;
+}
+
+/* Z of one row. */
+static float *row_of(const struct ablation *a, size_t sequence, size_t head, size_t row)
+{
+    return a->heads + ((sequence * a->num_heads + head) * a->input->query_length + row) * a->d_v;
+}
+
+static void subtract_mean_of_head(const void *argument, size_t head, unsigned lane)
+{
+    const struct ablation *a = argument;
+    const size_t batch = a->input->batch, rows = a->input->query_length;
+    double *sum = zeroed_sums(a, lane);
+    for (size_t sequence = 0; sequence < batch; sequence++)
+        for (size_t row = 0; row < rows; row++)
+            if (a->scored[sequence * rows + row])
+                add_row(sum, row_of(a, sequence, head, row), a->d_v);
+    for (size_t sequence = 0; sequence < batch; sequence++)
+        for (size_t row = 0; row < rows; row++)
+            if (a->scored[sequence * rows + row])
+                subtract_row(row_of(a, sequence, head, row), sum, (double)a->n_scored, a->d_v);
+}
+
+bool ablation_subtract_mean(const struct ablation *ablation, struct work *work)
+{
+    const double floats = 2.0 * (double)ablation->input->batch * (double)ablation->input->query_length *
+                          (double)ablation->num_heads * (double)ablation->d_v;
+    return work_split(work, ablation->num_heads, floats * SPLIT_FLOP_PER_FLOAT, subtract_mean_of_head, ablation);
+}
+
+/* All rows of a head of one sequence see the same keys, up to their causal limit, which only grows: one running sum. */
+static void subtract_running_mean(const void *argument, size_t index, unsigned lane)
+{
+    const struct ablation *a = argument;
+    const size_t sequence = index / a->num_heads, head = index % a->num_heads, rows = a->input->query_length;
+    const float *value = a->value + index * a->input->key_length * a->d_v;
+    const uint8_t *allowed = allowed_keys(a->input, sequence, 0);
+    double *sum = zeroed_sums(a, lane);
+    size_t key = 0, count = 0;
+    for (size_t row = 0; row < rows; row++) {
+        if (!a->scored[sequence * rows + row])
+            continue;
+        for (const size_t limit = allowed_key_limit(a->input, row); key < limit; key++)
+            if (!allowed || allowed[key]) {
+                add_row(sum, value + key * a->d_v, a->d_v);
+                count++;
+            }
+        subtract_row(row_of(a, sequence, head, row), sum, (double)count, a->d_v);
+    }
+}
+
+static size_t tiles_of_rows(const struct forward_input *input)
+{
+    return (input->query_length + ROWS_PER_TILE - 1) / ROWS_PER_TILE;
+}
+
+static void subtract_own_mean(const void *argument, size_t index, unsigned lane)
+{
+    const struct ablation *a = argument;
+    const size_t tiles = tiles_of_rows(a->input), rows = a->input->query_length, pair = index / tiles;
+    const size_t sequence = pair / a->num_heads, head = pair % a->num_heads, first = index % tiles * ROWS_PER_TILE;
+    const float *value = a->value + pair * a->input->key_length * a->d_v;
+    for (size_t row = first; row < size_min(first + ROWS_PER_TILE, rows); row++) {
+        if (!a->scored[sequence * rows + row])
+            continue;
+        const size_t limit = allowed_key_limit(a->input, row);
+        const uint8_t *allowed = allowed_keys(a->input, sequence, row);
+        double *sum = zeroed_sums(a, lane);
+        size_t count = 0;
+        for (size_t key = 0; key < limit; key++)
+            if (allowed[key]) {
+                add_row(sum, value + key * a->d_v, a->d_v);
+                count++;
+            }
+        subtract_row(row_of(a, sequence, head, row), sum, (double)count, a->d_v);
+    }
+}
+
+double ablation_uniform_flop(const struct forward_input *input, size_t num_heads, size_t d_v)
+{
+    if (input->mask_kind != FORWARD_MASK_PAIRS)
+        return 0;
+    return (double)input->batch * (double)num_heads * (double)input->query_length * (double)input->key_length *
+           (double)d_v;
+}
+
+bool ablation_subtract_uniform(const struct ablation *ablation, struct work *work)
+{
+    const struct forward_input *input = ablation->input;
+    const size_t heads = input->batch * ablation->num_heads;
+    if (input->mask_kind == FORWARD_MASK_PAIRS)
+        return work_split(work, heads * tiles_of_rows(input),
+                          ablation_uniform_flop(input, ablation->num_heads, ablation->d_v), subtract_own_mean,
+                          ablation);
+    const double floats =
+        (double)heads * (double)ablation->d_v * ((double)input->query_length + (double)input->key_length);
+    return work_split(work, heads, floats * SPLIT_FLOP_PER_FLOAT, subtract_running_mean, ablation);
+}

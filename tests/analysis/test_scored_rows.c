@@ -1,0 +1,63 @@
+/* Rows and their keys one pair at a time, over masks of every kind. */
+
+#include "analysis/scored_rows.h"
+
+#include "engine/problem.h"
+#include "suite.h"
+
+#include <stdlib.h>
+
+static bool pair_allowed(const struct forward_input *in, size_t b, size_t i, size_t j)
+{
+    if (in->causal && (ptrdiff_t)j > (ptrdiff_t)i + (ptrdiff_t)in->key_length - (ptrdiff_t)in->query_length)
+        return false;
+    if (in->mask_kind == FORWARD_MASK_KEYS)
+        return in->mask[b * in->key_length + j] && !(in->self_attention && !in->mask[b * in->key_length + i]);
+    return in->mask_kind == FORWARD_MASK_NONE || in->mask[(b * in->query_length + i) * in->key_length + j];
+}
+
+START_TEST(random_masks)
+{
+    const struct problem_limits limits = {.d_model = 1, .heads = 1, .d_k = 1, .d_v = 1, .batch = 3, .length = 9};
+    size_t excluded = 0, included = 0;
+    for (uint64_t seed = 1; seed <= 500; seed++) {
+        struct random random = {seed};
+        const struct attention_shape shape = random_shape(&random, &limits);
+        struct problem p = problem_create(&random, &shape, NULL, &limits);
+        const struct forward_input *in = &p.input;
+        uint8_t *scored = malloc(in->batch * in->query_length);
+        size_t count = 0;
+        const size_t said = scored_rows(in, scored);
+        for (size_t b = 0; b < in->batch; b++)
+            for (size_t i = 0; i < in->query_length; i++) {
+                bool any = false;
+                const uint8_t *keys = allowed_keys(in, b, i);
+                const bool is_scored = scored[b * in->query_length + i];
+                for (size_t j = 0; j < in->key_length; j++) {
+                    const bool allowed = pair_allowed(in, b, i, j);
+                    any = any || allowed;
+                    if (is_scored)
+                        ck_assert_int_eq(j < allowed_key_limit(in, i) && (!keys || keys[j]), allowed);
+                }
+                ck_assert_int_eq(is_scored, any);
+                count += any;
+            }
+        ck_assert_uint_eq(said, count);
+        included += count;
+        excluded += in->batch * in->query_length - count;
+        free(scored);
+        problem_free(&p);
+    }
+    ck_assert_uint_gt(included, 100);
+    ck_assert_uint_gt(excluded, 100);
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *s = suite_create("analysis/scored_rows");
+    TCase *t = tcase_create("scored_rows");
+    tcase_add_test(t, random_masks);
+    suite_add_tcase(s, t);
+    return s;
+}
