@@ -1,0 +1,177 @@
+/* A decoded request against the shape of the weight set it goes to: what is found, what would fit, and where. Pure: any
+ * thread. */
+#include "codec/forward_request.h"
+
+#include "base/size.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* One of input, query, key, value: [tokens, d_model] or [batch, tokens, d_model]. */
+static bool check_sequence(const struct tensor *tensor, const char *pointer, size_t d_model, struct error *error)
+{
+    char found[TENSOR_SHAPE_TEXT_BYTES];
+    tensor_shape_text(tensor->shape, tensor->rank, found, sizeof found);
+    if (tensor->rank != 2 && tensor->rank != 3)
+        return error_set_at(error, ERROR_INVALID, pointer,
+                            "the rank is %u (shape %s), expected 2 ([tokens, %zu]) or 3 ([batch, tokens, %zu])",
+                            tensor->rank, found, d_model, d_model);
+    if (tensor->shape[tensor->rank - 1] != d_model)
+        return error_set_at(error, ERROR_INVALID, pointer,
+                            "the last axis is %zu wide (shape %s), expected d_model, %zu",
+                            tensor->shape[tensor->rank - 1], found, d_model);
+    return true;
+}
+
+static size_t batch_of(const struct tensor *tensor)
+{
+    return tensor->rank == 3 ? tensor->shape[0] : 1;
+}
+
+static size_t tokens_of(const struct tensor *tensor)
+{
+    return tensor->shape[tensor->rank - 2];
+}
+
+/* `tensor` beside `other`: as many axes and sequences. */
+static bool check_beside(const struct tensor *tensor, const char *pointer, const struct tensor *other, const char *name,
+                         struct error *error)
+{
+    if (tensor->rank != other->rank)
+        return error_set_at(error, ERROR_INVALID, pointer,
+                            "the rank is %u, that of %s is %u: both have the batch axis, or neither", tensor->rank,
+                            name, other->rank);
+    if (batch_of(tensor) != batch_of(other))
+        return error_set_at(error, ERROR_INVALID, pointer, "%zu sequences, but %s has %zu", batch_of(tensor), name,
+                            batch_of(other));
+    return true;
+}
+
+/* Fills the tensors and lengths of *problem. */
+static bool check_tensors(const struct forward_request *request, size_t d_model, struct forward_input *problem,
+                          struct error *error)
+{
+    const struct tensor *query = &request->query, *key = &request->key,
+                        *value = request->value.rank ? &request->value : key;
+    if (request->input.rank) {
+        if (!check_sequence(&request->input, "/input", d_model, error))
+            return false;
+        query = key = value = &request->input;
+        problem->self_attention = true;
+    } else {
+        if (!check_sequence(query, "/query", d_model, error) || !check_sequence(key, "/key", d_model, error) ||
+            !check_beside(key, "/key", query, "query", error))
+            return false;
+        if (!check_sequence(value, "/value", d_model, error) || !check_beside(value, "/value", key, "key", error))
+            return false;
+        if (tokens_of(value) != tokens_of(key))
+            return error_set_at(error, ERROR_INVALID, "/value", "%zu tokens a sequence, but key has %zu",
+                                tokens_of(value), tokens_of(key));
+    }
+    problem->batch = batch_of(query);
+    problem->query_length = tokens_of(query);
+    problem->key_length = tokens_of(key);
+    problem->rank2 = query->rank == 2;
+    problem->query = query->data;
+    problem->key = key->data;
+    problem->value = value->data;
+    return true;
+}
+
+static bool shape_is(const size_t *shape, unsigned rank, const size_t *expected, unsigned expected_rank)
+{
+    if (rank != expected_rank)
+        return false;
+    for (unsigned i = 0; i < rank; i++)
+        if (shape[i] != expected[i])
+            return false;
+    return true;
+}
+
+static bool shape_error(const char *pointer, const size_t *shape, unsigned rank, const size_t *one, unsigned one_rank,
+                        const size_t *two, unsigned two_rank, struct error *error)
+{
+    char found[TENSOR_SHAPE_TEXT_BYTES], expected[TENSOR_SHAPE_TEXT_BYTES], also[TENSOR_SHAPE_TEXT_BYTES];
+    tensor_shape_text(shape, rank, found, sizeof found);
+    tensor_shape_text(one, one_rank, expected, sizeof expected);
+    return error_set_at(error, ERROR_INVALID, pointer, "the shape is %s, expected %s%s%s", found, expected,
+                        two ? " or " : "", two ? tensor_shape_text(two, two_rank, also, sizeof also) : "");
+}
+
+static bool check_mask(const struct mask *mask, struct forward_input *problem, struct error *error)
+{
+    unsigned first = problem->rank2; /* without the batch axis, shapes begin behind it */
+    const size_t keys[] = {problem->batch, problem->key_length};
+    const size_t pairs[] = {problem->batch, problem->query_length, problem->key_length};
+    if (mask->rank == 0)
+        return true;
+    if (shape_is(mask->shape, mask->rank, keys + first, 2 - first))
+        problem->mask_kind = FORWARD_MASK_KEYS;
+    else if (shape_is(mask->shape, mask->rank, pairs + first, 3 - first))
+        problem->mask_kind = FORWARD_MASK_PAIRS;
+    else
+        return shape_error("/attention_mask", mask->shape, mask->rank, keys + first, 2 - first, pairs + first,
+                           3 - first, error);
+    problem->mask = mask->data;
+    return true;
+}
+
+static bool check_bias(const struct tensor *bias, size_t num_heads, struct forward_input *problem, struct error *error)
+{
+    const size_t each[] = {problem->batch, num_heads, problem->query_length, problem->key_length}, *shared = each + 1;
+    if (bias->rank == 0)
+        return true;
+    if (!problem->rank2 && shape_is(bias->shape, bias->rank, each, 4))
+        problem->bias_per_sequence = true;
+    else if (!shape_is(bias->shape, bias->rank, shared, 3))
+        return shape_error("/bias", bias->shape, bias->rank, shared, 3, problem->rank2 ? NULL : each, 4, error);
+    problem->bias = bias->data;
+    return true;
+}
+
+static bool check_head_mask(const struct tensor *head_mask, size_t num_heads, struct forward_input *problem,
+                            struct error *error)
+{
+    if (head_mask->rank == 0)
+        return true;
+    if (!shape_is(head_mask->shape, head_mask->rank, &num_heads, 1))
+        return shape_error("/head_mask", head_mask->shape, head_mask->rank, &num_heads, 1, NULL, 0, error);
+    problem->head_mask = head_mask->data;
+    return true;
+}
+
+static bool check_include_heads(const struct forward_request *request, size_t num_heads, struct error *error)
+{
+    char place[48];
+    if (!request->include_heads)
+        return true;
+    bool *seen = calloc(num_heads, sizeof *seen), right = true;
+    if (!seen)
+        return error_out_of_memory(error);
+    for (size_t i = 0; i < request->n_include_heads && right; i++) {
+        uint32_t head = request->include_heads[i];
+        snprintf(place, sizeof place, "/include_heads/%zu", i);
+        if (head == FORWARD_NO_HEAD || head >= num_heads)
+            right = error_set_at(error, ERROR_INVALID, place, "there is no head %lld: the heads are 0 to %zu",
+                                 (long long)(head == FORWARD_NO_HEAD ? request->no_head : head), num_heads - 1);
+        else if (seen[head])
+            right = error_set_at(error, ERROR_INVALID, place, "head %u is there twice; name each once", head);
+        else
+            seen[head] = true;
+    }
+    free(seen);
+    return right;
+}
+
+bool forward_request_check(const struct forward_request *request, const struct attention_shape *shape,
+                           struct forward_input *problem, struct error *error)
+{
+    struct forward_input made = {.causal = request->causal};
+    if (!check_tensors(request, shape->d_model, &made, error) || !check_mask(&request->attention_mask, &made, error) ||
+        !check_bias(&request->bias, shape->num_heads, &made, error) ||
+        !check_head_mask(&request->head_mask, shape->num_heads, &made, error) ||
+        !check_include_heads(request, shape->num_heads, error))
+        return false;
+    *problem = made;
+    return true;
+}

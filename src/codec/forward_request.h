@@ -1,0 +1,70 @@
+/* What /v1/forward is asked, decoded from JSON, and its check against a weight set. */
+#ifndef ATTND_CODEC_FORWARD_REQUEST_H
+#define ATTND_CODEC_FORWARD_REQUEST_H
+
+#include "base/error.h"
+#include "base/size.h"
+#include "codec/tensor.h"
+#include "engine/forward.h"
+
+/* X(bit name, member name): what `return` may name, in the order in which answers carry them. */
+#define FORWARD_RETURNS(X)           \
+    X(RETURN_OUTPUT, "output")       \
+    X(RETURN_ATTENTION, "attention") \
+    X(RETURN_HEADS, "heads")         \
+    X(RETURN_QUERY, "query")         \
+    X(RETURN_KEY, "key")             \
+    X(RETURN_VALUE, "value")
+
+#define FORWARD_RETURN_INDEX(bit, name) bit##_INDEX,
+enum forward_return_index { FORWARD_RETURNS(FORWARD_RETURN_INDEX) FORWARD_RETURN_COUNT };
+#undef FORWARD_RETURN_INDEX
+#define FORWARD_RETURN_BIT(bit, name) bit = 1u << bit##_INDEX,
+enum forward_return { FORWARD_RETURNS(FORWARD_RETURN_BIT) };
+#undef FORWARD_RETURN_BIT
+
+enum tensor_encoding { ENCODING_JSON, ENCODING_BASE64 };
+
+/* The most entries of include_heads: far more than any layer has heads, and few enough to hold. */
+#define FORWARD_MAX_INCLUDE_HEADS 65536
+
+/* What an entry of include_heads is that no 32-bit head index can be. */
+#define FORWARD_NO_HEAD UINT32_MAX
+
+struct forward_request {
+    char *weights;                          /* NULL: the default set */
+    char *id;                               /* its JSON text, as it was sent; NULL: none */
+    struct tensor input, query, key, value; /* rank 0: not there */
+    struct mask attention_mask;
+    struct tensor bias, head_mask;
+    bool causal;
+    unsigned returned;       /* FORWARD_RETURNS bits; never 0 */
+    uint32_t *include_heads; /* [n_include_heads]; NULL: all. Not checked before forward_request_check: then each is a
+                                head and there once */
+    size_t n_include_heads;
+    int64_t no_head; /* the first number that stands as FORWARD_NO_HEAD in include_heads, for its error */
+    size_t top_k;    /* 0: whole rows */
+    int decimals;    /* -1: shortest */
+    enum tensor_encoding encoding;
+};
+
+/* The most memory that decoding a body of `bytes` bytes takes at any moment, and that the request keeps. */
+static inline size_t forward_request_peak_bytes(size_t bytes)
+{
+    size_t lists = 3 * sizeof(uint32_t) * size_min(bytes / 2 + 1, FORWARD_MAX_INCLUDE_HEADS), peak;
+    return size_add(tensor_json_peak_bytes(bytes), lists + 8192, &peak) ? peak : SIZE_MAX;
+}
+
+/* Decodes a body: one JSON object and nothing behind it (an empty body is ERROR_NOT_JSON, another value ERROR_INVALID).
+ * Exactly one of `input` and the pair `query`, `key` is there; what needs the weight set's shape is left to
+ * forward_request_check. On failure *request is empty. */
+bool forward_request_decode(const char *body, size_t length, struct forward_request *request, struct error *error);
+void forward_request_free(struct forward_request *request);
+
+/* Checks the request's shapes and include_heads against the weight set's and against each other, and fills *problem
+ * with what the engine is to compute (it points into the request). Errors name found and expected with the pointer of
+ * the member. */
+bool forward_request_check(const struct forward_request *request, const struct attention_shape *shape,
+                           struct forward_input *problem, struct error *error);
+
+#endif

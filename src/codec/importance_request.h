@@ -1,0 +1,22 @@
+/* What /v1/heads/importance is asked, decoded from JSON. */
+#ifndef ATTND_CODEC_IMPORTANCE_REQUEST_H
+#define ATTND_CODEC_IMPORTANCE_REQUEST_H
+
+#include "analysis/importance.h"
+#include "codec/forward_request.h"
+
+struct importance_request {
+    struct forward_request forward; /* the computation; what it says of the answer's form is of no use here */
+    enum importance_method method;
+    bool prune_plan;
+    bool has_tolerance; /* only with prune_plan */
+    double tolerance;   /* >= 0 */
+};
+
+/* Decodes a body; as forward_request_decode. Maps alone (`attention`) are ERROR_INVALID: they do not say what reaches
+ * the output. */
+bool importance_request_decode(const char *body, size_t length, struct importance_request *request,
+                               struct error *error);
+void importance_request_free(struct importance_request *request);
+
+#endif

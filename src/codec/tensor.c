@@ -1,0 +1,282 @@
+/* The three forms of tensors and masks in JSON, told apart and checked against the shape they state.
+ *
+ * Owns what it reads until it hands it over. Entered by whichever thread decodes the request. */
+#include "codec/tensor.h"
+
+#include "codec/tensor_base64.h"
+#include "codec/tensor_text.h"
+#include "json/reader.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void tensor_free(struct tensor *tensor)
+{
+    if (!tensor)
+        return;
+    free(tensor->data);
+    *tensor = (struct tensor){0};
+}
+
+void mask_free(struct mask *mask)
+{
+    if (!mask)
+        return;
+    free(mask->data);
+    *mask = (struct mask){0};
+}
+
+char *tensor_shape_text(const size_t *shape, unsigned rank, char *buffer, size_t size)
+{
+    size_t at = 0;
+    for (unsigned i = 0; i < rank && at < size; i++)
+        at += (size_t)snprintf(buffer + at, size - at, "%s%zu", i ? ", " : "[", shape[i]);
+    if (at < size)
+        snprintf(buffer + at, size - at, rank ? "]" : "[]");
+    return buffer;
+}
+
+/* What is read before it is known to be right: a tensor's floats, or a mask's bytes. */
+struct values {
+    unsigned rank; /* 0: none */
+    size_t shape[TENSOR_MAX_RANK];
+    size_t count;
+    void *data; /* [count] float, or uint8_t for a mask */
+};
+
+/* A tensor in its object form, while its members arrive in any order. */
+struct object_form {
+    bool is_mask;
+    unsigned max_rank;
+    struct values stated; /* `shape`, without data */
+    struct values nested; /* `data` */
+    enum dtype dtype;
+    const char *base64; /* [base64_length], in the body or in `unescaped` */
+    size_t base64_length;
+    char *unescaped; /* owned */
+};
+
+/* The floats become bytes where they stand; each must be 0 or 1. On failure `floats` are untouched. */
+static bool floats_to_mask(const struct json_reader *r, struct tensor *floats, struct error *error)
+{
+    for (size_t i = 0; i < floats->count; i++) {
+        if (floats->data[i] == 0.0f || floats->data[i] == 1.0f)
+            continue;
+        size_t index[TENSOR_MAX_RANK], left = i;
+        for (unsigned axis = floats->rank; axis-- > 0; left /= floats->shape[axis])
+            index[axis] = left % floats->shape[axis];
+        return tensor_text_error(r, index, floats->rank, error, ERROR_INVALID,
+                                 "a mask holds 0 or 1 (or false, true), got %g", (double)floats->data[i]);
+    }
+    uint8_t *bytes = (uint8_t *)floats->data;
+    for (size_t i = 0; i < floats->count; i++)
+        bytes[i] = floats->data[i] != 0.0f;
+    return true;
+}
+
+static bool read_nested(struct json_reader *r, bool is_mask, unsigned max_rank, struct values *values,
+                        struct error *error)
+{
+    struct tensor tensor = {0};
+    if (!tensor_text_read(r, &tensor, max_rank, is_mask, error))
+        return false;
+    if (is_mask && !floats_to_mask(r, &tensor, error)) {
+        tensor_free(&tensor);
+        return false;
+    }
+    void *exact = is_mask ? realloc(tensor.data, tensor.count) : NULL;
+    *values = (struct values){.rank = tensor.rank, .count = tensor.count, .data = exact ? exact : tensor.data};
+    memcpy(values->shape, tensor.shape, sizeof values->shape);
+    return true;
+}
+
+static bool read_shape(struct json_reader *r, void *context, struct error *error)
+{
+    struct object_form *form = context;
+    struct values stated = {0};
+    enum json_step step;
+    int64_t extent;
+    if (!json_enter_array(r, error))
+        return false;
+    while ((step = json_next_element(r, error)) == JSON_ITEM) {
+        if (!json_read_integer(r, 1, INT64_MAX, &extent, error))
+            return false;
+        if (stated.rank == form->max_rank)
+            return json_error(r, error, ERROR_INVALID, "the shape has more than %u axes, the most there may be here",
+                              form->max_rank);
+        stated.shape[stated.rank++] = (size_t)extent;
+    }
+    if (step == JSON_FAILED)
+        return false;
+    if (stated.rank == 0)
+        return json_error(r, error, ERROR_INVALID, "an empty shape: a tensor has at least one axis");
+    size_t bytes;
+    if (!tensor_bytes(stated.shape, stated.rank, sizeof(float), &bytes))
+        return json_error(r, error, ERROR_INVALID, "the shape makes more numbers than memory can hold");
+    stated.count = bytes / sizeof(float);
+    form->stated = stated;
+    return true;
+}
+
+static bool read_data(struct json_reader *r, void *context, struct error *error)
+{
+    struct object_form *form = context;
+    if (json_peek(r) != JSON_ARRAY)
+        return json_type_error(r, error, "an array of numbers, flat or nested as the shape is");
+    return read_nested(r, form->is_mask, TENSOR_MAX_RANK, &form->nested, error);
+}
+
+static bool read_dtype(struct json_reader *r, void *context, struct error *error)
+{
+    struct object_form *form = context;
+    char *name, known[64] = "";
+    if (!json_read_string(r, &name, NULL, error))
+        return false;
+    enum dtype dtype = dtype_from_json_name(name, strlen(name));
+    if (dtype == DTYPE_COUNT || (!form->is_mask && !dtype_is_float(dtype))) {
+        for (int d = 0; d < DTYPE_COUNT && (form->is_mask || dtype_is_float((enum dtype)d)); d++)
+            snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", d ? ", " : "",
+                     dtype_json_name((enum dtype)d));
+        json_error(r, error, ERROR_INVALID, "dtype \"%.64s\" is not one of %s", name, known);
+        free(name);
+        return false;
+    }
+    free(name);
+    form->dtype = dtype;
+    return true;
+}
+
+/* Decoded once shape and dtype are known; until then its place in the body is enough, unless it has escapes (\/ is
+ * one). */
+static bool read_base64(struct json_reader *r, void *context, struct error *error)
+{
+    struct object_form *form = context;
+    const char *begin, *end;
+    if (json_peek(r) != JSON_STRING)
+        return json_type_error(r, error, "a string");
+    if (!json_skip(r, &begin, &end, error))
+        return false;
+    form->base64 = begin + 1;
+    form->base64_length = (size_t)(end - begin) - 2;
+    if (!memchr(form->base64, '\\', form->base64_length))
+        return true;
+    r->at = begin;
+    if (!json_read_string(r, &form->unescaped, &form->base64_length, error))
+        return false;
+    form->base64 = form->unescaped;
+    return true;
+}
+
+enum { MEMBER_SHAPE, MEMBER_DATA, MEMBER_DTYPE, MEMBER_BASE64, MEMBER_COUNT };
+
+static const struct json_member MEMBERS[MEMBER_COUNT] = {
+    [MEMBER_SHAPE] = {"shape", read_shape},
+    [MEMBER_DATA] = {"data", read_data},
+    [MEMBER_DTYPE] = {"dtype", read_dtype},
+    [MEMBER_BASE64] = {"base64", read_base64},
+};
+
+/* Numbers that were read from `data` are laid out as `shape` says. */
+static bool lay_out(struct object_form *form, const char *pointer, struct error *error)
+{
+    const struct values *stated = &form->stated, *nested = &form->nested;
+    char expected[TENSOR_SHAPE_TEXT_BYTES], found[TENSOR_SHAPE_TEXT_BYTES],
+        place[sizeof error->pointer + sizeof "/data"];
+    bool flat = nested->rank == 1;
+    if (flat ? nested->count == stated->count
+             : nested->rank == stated->rank &&
+                   memcmp(nested->shape, stated->shape, stated->rank * sizeof *stated->shape) == 0)
+        return true;
+    snprintf(place, sizeof place, "%s/data", pointer);
+    tensor_shape_text(stated->shape, stated->rank, expected, sizeof expected);
+    if (flat)
+        return error_set_at(error, ERROR_INVALID, place, "expected %zu numbers for the shape %s, found %zu",
+                            stated->count, expected, nested->count);
+    return error_set_at(error, ERROR_INVALID, place,
+                        "the data is nested as %s, the shape is %s: nest it so, or send it flat",
+                        tensor_shape_text(nested->shape, nested->rank, found, sizeof found), expected);
+}
+
+static bool read_object_form(struct json_reader *r, bool is_mask, unsigned max_rank, struct values *values,
+                             struct error *error)
+{
+    struct object_form form = {.is_mask = is_mask, .max_rank = max_rank, .dtype = DTYPE_F32};
+    uint64_t seen = 0;
+    char pointer[sizeof error->pointer];
+    void *data;
+    if (!json_read_object(r, MEMBERS, MEMBER_COUNT, &form, &seen, error))
+        goto fail;
+    json_pointer(r, pointer, sizeof pointer);
+    bool has_data = seen >> MEMBER_DATA & 1, has_base64 = seen >> MEMBER_BASE64 & 1;
+    if (!(seen >> MEMBER_SHAPE & 1)) {
+        error_set_at(error, ERROR_INVALID, pointer, "a tensor as an object needs the member shape");
+        goto fail;
+    }
+    if (has_data == has_base64) {
+        error_set_at(error, ERROR_INVALID, pointer,
+                     "beside shape, a tensor has the member data or the member base64, and %s",
+                     has_data ? "not both" : "neither is there");
+        goto fail;
+    }
+    if (has_data && form.dtype != DTYPE_F32) {
+        snprintf(pointer + strlen(pointer), sizeof pointer - strlen(pointer), "/dtype");
+        error_set_at(error, ERROR_INVALID, pointer, "dtype %s belongs to base64; the numbers of data are f32",
+                     dtype_json_name(form.dtype));
+        goto fail;
+    }
+    if (has_data) {
+        if (!lay_out(&form, pointer, error))
+            goto fail;
+        data = form.nested.data;
+    } else {
+        data = is_mask ? (void *)tensor_base64_mask(form.base64, form.base64_length, form.dtype, form.stated.count,
+                                                    pointer, error)
+                       : (void *)tensor_base64_numbers(form.base64, form.base64_length, form.dtype, form.stated.count,
+                                                       pointer, error);
+        if (!data)
+            goto fail;
+    }
+    free(form.unescaped);
+    *values = form.stated;
+    values->data = data;
+    return true;
+fail:
+    free(form.nested.data);
+    free(form.unescaped);
+    return false;
+}
+
+static bool read_values(struct json_reader *r, bool is_mask, unsigned max_rank, struct values *values,
+                        struct error *error)
+{
+    switch (json_peek(r)) {
+    case JSON_ARRAY:
+        return read_nested(r, is_mask, max_rank, values, error);
+    case JSON_OBJECT:
+        return read_object_form(r, is_mask, max_rank, values, error);
+    default:
+        return json_type_error(r, error,
+                               "a tensor: nested arrays of numbers, or an object of shape and data or base64");
+    }
+}
+
+bool tensor_read_json(struct json_reader *r, struct tensor *tensor, unsigned max_rank, struct error *error)
+{
+    struct values values;
+    if (!read_values(r, false, max_rank, &values, error))
+        return false;
+    *tensor = (struct tensor){.rank = values.rank, .count = values.count, .data = values.data};
+    memcpy(tensor->shape, values.shape, sizeof tensor->shape);
+    return true;
+}
+
+bool mask_read_json(struct json_reader *r, struct mask *mask, unsigned max_rank, struct error *error)
+{
+    struct values values;
+    if (!read_values(r, true, max_rank, &values, error))
+        return false;
+    *mask = (struct mask){.rank = values.rank, .count = values.count, .data = values.data};
+    memcpy(mask->shape, values.shape, sizeof mask->shape);
+    return true;
+}

@@ -1,0 +1,21 @@
+/* The base64 form of tensors: little-endian numbers of some format, row-major. */
+#ifndef ATTND_CODEC_TENSOR_BASE64_H
+#define ATTND_CODEC_TENSOR_BASE64_H
+
+#include "base/dtype.h"
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* `count` numbers in fresh memory from `text` [length], escapes resolved. `dtype` is a float format. NULL on failure,
+ * with `pointer` being the tensor's place: ERROR_BAD_ENCODING (at its member base64), ERROR_INVALID for another count
+ * of bytes, ERROR_NOT_FINITE. */
+float *tensor_base64_numbers(const char *text, size_t length, enum dtype dtype, size_t count, const char *pointer,
+                             struct error *error);
+
+/* The same for a mask: `count` bytes 0 or 1 from any format; another value is ERROR_INVALID. */
+uint8_t *tensor_base64_mask(const char *text, size_t length, enum dtype dtype, size_t count, const char *pointer,
+                            struct error *error);
+
+#endif

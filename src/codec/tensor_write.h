@@ -1,0 +1,39 @@
+/* Tensors as JSON text: nested arrays of numbers, or the base64 form. */
+#ifndef ATTND_CODEC_TENSOR_WRITE_H
+#define ATTND_CODEC_TENSOR_WRITE_H
+
+#include "base/dtype.h"
+#include "base/text.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Bytes that nested arrays of this shape take at most, `number_bytes` for a number with its comma. False when that
+ * overflows. */
+bool tensor_write_bytes(const size_t *shape, unsigned rank, size_t number_bytes, size_t *bytes);
+
+/* Bytes of a number with its comma that tensor_write_f32 needs at most: `decimals` -1 for the shortest text. */
+size_t tensor_write_number_bytes(int decimals);
+
+/* The same where every number is in [0, 2): weights of attention. */
+size_t tensor_write_weight_bytes(int decimals);
+
+/* Appends `data` [shape] as nested arrays. All extents are at least 1; every number is finite; `number_bytes` is one of
+ * the above. */
+void tensor_write_f32(struct text *text, const float *data, const size_t *shape, unsigned rank, int decimals,
+                      size_t number_bytes);
+
+/* The same for integers of at most `number_bytes` - 1 digits. */
+void tensor_write_u32(struct text *text, const uint32_t *data, const size_t *shape, unsigned rank, size_t number_bytes);
+
+/* Digits of `value`. */
+size_t tensor_write_digits(size_t value);
+
+/* Appends {"shape", "dtype", "base64"} of `data` [shape] as it is in memory. */
+void tensor_write_base64(struct text *text, const void *data, enum dtype dtype, const size_t *shape, unsigned rank);
+
+/* Appends the extents as an array: [1,4,64]. */
+void tensor_write_shape(struct text *text, const size_t *shape, unsigned rank);
+
+#endif

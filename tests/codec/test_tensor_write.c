@@ -1,0 +1,138 @@
+/* Tensors as text, read back by jansson. */
+#include "codec/tensor_write.h"
+#include "suite.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void expect_text(struct text *text, const char *expected)
+{
+    ck_assert_str_eq(text_terminate(text), expected);
+    text_free(text);
+}
+
+START_TEST(test_forms)
+{
+    const float data[] = {1, -2.5f, 0.125f, -0.0f, 3e20f, 1e-7f, 7, 8, 9, 10, 11, 12};
+    const uint32_t keys[] = {0, 9, 10, 4294967295u};
+    const size_t row[] = {3}, matrix[] = {2, 3}, three[] = {2, 3, 2}, ones[] = {1, 1, 1}, tall[] = {3, 1},
+                 square[] = {2, 2};
+    struct text text = {0};
+    tensor_write_f32(&text, data, row, 1, -1, tensor_write_number_bytes(-1));
+    expect_text(&text, "[1.0,-2.5,0.125]");
+    tensor_write_f32(&text, data, matrix, 2, -1, tensor_write_number_bytes(-1));
+    expect_text(&text, "[[1.0,-2.5,0.125],[-0.0,3e20,1e-7]]");
+    tensor_write_f32(&text, data, three, 3, 0, tensor_write_number_bytes(0));
+    expect_text(&text, "[[[1,-2],[0,0],[300000006012263202816,0]],[[7,8],[9,10],[11,12]]]");
+    tensor_write_f32(&text, data, ones, 3, -1, tensor_write_number_bytes(-1));
+    expect_text(&text, "[[[1.0]]]");
+    tensor_write_f32(&text, data, tall, 2, 2, tensor_write_number_bytes(2));
+    expect_text(&text, "[[1.00],[-2.50],[0.12]]");
+    tensor_write_u32(&text, keys, square, 2, 11);
+    expect_text(&text, "[[0,9],[10,4294967295]]");
+    tensor_write_shape(&text, three, 3);
+    expect_text(&text, "[2,3,2]");
+    tensor_write_base64(&text, data, DTYPE_F32, row,
+                        1); /* Python: base64.b64encode(struct.pack("<3f", 1, -2.5, 0.125)) */
+    expect_text(&text, "{\"shape\":[3],\"dtype\":\"f32\",\"base64\":\"AACAPwAAIMAAAAA+\"}");
+    tensor_write_base64(&text, keys, DTYPE_I32, square, 2);
+    expect_text(&text, "{\"shape\":[2,2],\"dtype\":\"i32\",\"base64\":\"AAAAAAkAAAAKAAAA/////w==\"}");
+}
+END_TEST
+
+static const float *expect_nested(const json_t *value, const float *data, const size_t *shape, unsigned rank)
+{
+    if (rank == 0) {
+        ck_assert((float)json_number_value(value) == *data);
+        return data + 1;
+    }
+    ck_assert(json_is_array(value));
+    ck_assert_uint_eq(json_array_size(value), shape[0]);
+    for (size_t i = 0; i < shape[0]; i++)
+        data = expect_nested(json_array_get(value, i), data, shape + 1, rank - 1);
+    return data;
+}
+
+/* Random shapes: right nesting, and never longer than predicted. The longest numbers are among them. */
+START_TEST(test_random_shapes)
+{
+    float data[4 * 4 * 4 * 4 * 4];
+    srand((unsigned)_i + 1);
+    for (int round = 0; round < 400; round++) {
+        unsigned rank = 1 + (unsigned)rand() % 5;
+        size_t shape[5], count = 1, bytes;
+        for (unsigned axis = 0; axis < rank; axis++)
+            count *= shape[axis] = 1 + (size_t)rand() % 4;
+        for (size_t i = 0; i < count; i++)
+            data[i] = rand() % 3 ? -1.37751935e-36f : (float)rand() / 3e6f;
+        int decimals = _i - 1;
+        struct text text = {0};
+        ck_assert(tensor_write_bytes(shape, rank, tensor_write_number_bytes(decimals), &bytes));
+        tensor_write_f32(&text, data, shape, rank, decimals, tensor_write_number_bytes(decimals));
+        ck_assert(!text.failed);
+        ck_assert_uint_le(text.length, bytes);
+        if (decimals < 0) {
+            json_t *read = json_loadb(text.data, text.length, 0, NULL);
+            expect_nested(read, data, shape, rank);
+            json_decref(read);
+        }
+        text_free(&text);
+    }
+}
+END_TEST
+
+/* The prediction is exact where every number has its greatest length. */
+START_TEST(test_bound_is_tight)
+{
+    const size_t shape[] = {2, 3, 4};
+    float data[24];
+    size_t bytes;
+    struct text text = {0};
+    for (int i = 0; i < 24; i++)
+        data[i] = -1.37751935e-36f;
+    ck_assert(tensor_write_bytes(shape, 3, tensor_write_number_bytes(-1), &bytes));
+    tensor_write_f32(&text, data, shape, 3, -1, tensor_write_number_bytes(-1));
+    ck_assert_uint_eq(text.length, bytes);
+    text.length = 0;
+    for (int i = 0; i < 24; i++)
+        data[i] = -3.4028234e38f;
+    ck_assert(tensor_write_bytes(shape, 3, tensor_write_number_bytes(9), &bytes));
+    tensor_write_f32(&text, data, shape, 3, 9, tensor_write_number_bytes(9));
+    ck_assert_uint_ge(text.length + 24, bytes); /* a byte a number of slack at most */
+    ck_assert_uint_le(text.length, bytes);
+    text.length = 0;
+    for (int i = 0; i < 24; i++)
+        data[i] = 1.0000001f;
+    ck_assert(tensor_write_bytes(shape, 3, tensor_write_weight_bytes(9), &bytes));
+    tensor_write_f32(&text, data, shape, 3, 9, tensor_write_weight_bytes(9));
+    ck_assert_uint_eq(text.length, bytes);
+    text_free(&text);
+}
+END_TEST
+
+START_TEST(test_overflow)
+{
+    const size_t huge[] = {SIZE_MAX / 2, 3, 1}, nearly[] = {SIZE_MAX / 16, 1};
+    size_t bytes = 5;
+    ck_assert(!tensor_write_bytes(huge, 3, 16, &bytes));
+    ck_assert(!tensor_write_bytes(nearly, 2, 16, &bytes));
+    ck_assert_uint_eq(bytes, 5);
+    ck_assert_uint_eq(tensor_write_digits(0), 1);
+    ck_assert_uint_eq(tensor_write_digits(9), 1);
+    ck_assert_uint_eq(tensor_write_digits(10), 2);
+    ck_assert_uint_eq(tensor_write_digits(SIZE_MAX), 20);
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *s = suite_create("tensor_write");
+    TCase *c = tcase_create("tensor_write");
+    tcase_add_test(c, test_forms);
+    tcase_add_loop_test(c, test_random_shapes, 0, 11);
+    tcase_add_test(c, test_bound_is_tight);
+    tcase_add_test(c, test_overflow);
+    suite_add_tcase(s, c);
+    return s;
+}
