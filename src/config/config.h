@@ -1,0 +1,110 @@
+/* The configuration: defaults, then the file, then the environment, then the flags. Read once, before threads start. */
+#ifndef ATTND_CONFIG_CONFIG_H
+#define ATTND_CONFIG_CONFIG_H
+
+#include "base/error.h"
+#include "config/faults.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum weights_source { WEIGHTS_NUMPY, WEIGHTS_IDENTITY, WEIGHTS_SAFETENSORS };
+enum weights_layout { LAYOUT_IN_OUT, LAYOUT_OUT_IN };
+
+/* clang-format off */
+/* X(enum, name): the members of a weight set's `tensors`. */
+#define WEIGHT_TENSORS(X)                                                                                              \
+    X(TENSOR_W_Q, "W_Q")                                                                                               \
+    X(TENSOR_W_K, "W_K")                                                                                               \
+    X(TENSOR_W_V, "W_V")                                                                                               \
+    X(TENSOR_W_QKV, "W_QKV")                                                                                           \
+    X(TENSOR_W_O, "W_O")                                                                                               \
+    X(TENSOR_B_Q, "b_Q")                                                                                               \
+    X(TENSOR_B_K, "b_K")                                                                                               \
+    X(TENSOR_B_V, "b_V")                                                                                               \
+    X(TENSOR_B_QKV, "b_QKV")                                                                                           \
+    X(TENSOR_B_O, "b_O")
+/* clang-format on */
+#define WEIGHT_TENSOR_ENUM(code, name) code,
+enum weight_tensor { WEIGHT_TENSORS(WEIGHT_TENSOR_ENUM) WEIGHT_TENSOR_COUNT };
+#undef WEIGHT_TENSOR_ENUM
+
+/* One entry of `weights`. 0 stands for a number that was not given where 0 is no value. */
+struct weights_config {
+    char *name;
+    enum weights_source source;
+    bool required; /* false: failing to load does not stop the start */
+    size_t d_model, num_heads, num_kv_heads, d_k, d_v;
+    bool has_scale;
+    double scale;  /* numpy: the factor of the draws (0.1); else of the scores, 1/sqrt(d_k) unless given */
+    uint32_t seed; /* numpy */
+    char *path;    /* safetensors; already relative to the configuration file's folder */
+    enum weights_layout layout;
+    char *tensors[WEIGHT_TENSOR_COUNT]; /* the file's names, NULL where not given; may hold {head} */
+    size_t line;                        /* of the entry in the file, for faults of loading; 0: no file */
+};
+
+struct config {
+    char *file;    /* NULL: none was given */
+    char **listen; /* [listen_count] "ADDRESS:PORT", "[::1]:80" */
+    size_t listen_count;
+    char *default_weights; /* NULL: requests must name a set */
+    struct weights_config *weights;
+    size_t weights_count;
+    struct {
+        int64_t io_threads, workers, max_connections;
+        bool pin;
+        double idle_timeout_s, upload_timeout_s, request_timeout_s, send_timeout_s, drain_delay_s;
+    } server;
+    struct {
+        double max_request_gflop;
+        int64_t max_body_bytes, max_response_bytes, memory_budget_bytes, queue_depth, max_batch_tokens,
+            max_batch_delay_us;
+    } limits;
+    struct {
+        int64_t min_bytes, max_bytes, level;
+    } compression;
+    struct {
+        double sample_rate, window_s;
+        char *access;
+        int64_t max_heads;
+    } live;
+    struct {
+        char *heads;
+    } metrics;
+    struct {
+        char *level, *format;
+    } log;
+    struct {
+        char *listen, *token_file;
+    } admin;
+    struct {
+        char *cert_file, *key_file, *client_ca_file;
+    } tls;
+    struct {
+        char **allowed_origins;
+        size_t allowed_origins_count;
+    } cors;
+    struct {
+        char *endpoint;
+        double sample_rate;
+    } tracing;
+};
+
+/* Flags that override the file and the environment. */
+struct config_flags {
+    const char *file;          /* --config */
+    const char *const *listen; /* --listen, each */
+    size_t listen_count;
+};
+
+/* Fills *config. `environment` is the process's (environ). Faults (every one that is found, not only the first) are
+ * added to *faults; true when there are none. Unknown ATTND_* variables are added to *warnings, one text each. *config
+ * is valid for config_free either way. */
+bool config_load(const struct config_flags *flags, const char *const *environment, struct config *config,
+                 struct faults *faults, struct faults *warnings);
+
+void config_free(struct config *config);
+
+#endif

@@ -1,0 +1,310 @@
+/* Reads one weight set's entry: which keys its source takes, their values, and whether they agree. One thread. */
+#include "config/weights_entry.h"
+
+#include "config/excerpt.h"
+#include "config/value.h"
+#include "config/weights_keys.h"
+#include "config/weights_tensors.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_KEYS      16
+#define POINTER_BYTES 64 /* "/weights/", 20 digits, "/num_kv_heads" */
+
+struct entry {
+    struct document *document;
+    size_t index;
+    struct weights_config *set;
+    const char *place;               /* of its opening brace */
+    const char *key_place[MAX_KEYS]; /* of each key that was given, by its row in the table */
+    unsigned sources;                /* the bit of its source, or all while that is unknown */
+};
+
+static const char *pointer_to(const struct entry *entry, const char *key, char *buffer)
+{
+    snprintf(buffer, POINTER_BYTES, "/weights/%zu%s%s", entry->index, *key ? "/" : "", key);
+    return buffer;
+}
+
+/* Looks ahead for `source`, which decides what the other keys may be, wherever it stands. The reader is left where it
+ * was. */
+static bool find_source(struct entry *entry)
+{
+    struct document *document = entry->document;
+    struct json_reader before = document->reader;
+    struct json_key key;
+    struct error error;
+    enum json_step step;
+    size_t source;
+
+    if (!json_enter_object(&document->reader, &error))
+        return document_stop(document, &error);
+    while ((step = json_next_member(&document->reader, &key, &error)) != JSON_DONE) {
+        const char *begin, *end;
+        /* A member given twice is a fault of the reading that follows; the first one counts. */
+        if (step == JSON_FAILED && error.code != ERROR_DUPLICATE_MEMBER)
+            return document_stop(document, &error);
+        if (step == JSON_ITEM && json_key_is(&key, "source") && json_peek(&document->reader) == JSON_STRING) {
+            size_t length;
+            char *name;
+            if (!json_read_string(&document->reader, &name, &length, &error))
+                return document_stop(document, &error);
+            if (value_choice(name, length, weights_source_names, "", &source, &error)) {
+                entry->set->source = (enum weights_source)source;
+                entry->sources = WEIGHTS_OF(source);
+            }
+            free(name);
+        } else if (!document_skip(document, &begin, &end)) {
+            return false;
+        }
+    }
+    document->reader = before;
+    return true;
+}
+
+static bool is_set_name(const char *name)
+{
+    size_t length = strlen(name);
+    if (length == 0 || length > WEIGHTS_NAME_BYTES)
+        return false;
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)name[i];
+        if (c >= 0x80 || (!isalnum(c) && c != '.' && c != '_' && c != '-'))
+            return false;
+    }
+    return true;
+}
+
+/* A relative path is relative to the folder of the configuration file. Takes `path` (fresh memory) and returns what it
+ * is to be; NULL when memory ran out. */
+static char *beside(const char *file, char *path)
+{
+    const char *slash = strrchr(file, '/');
+    if (path[0] == '/' || !slash)
+        return path;
+    char *joined;
+    if (asprintf(&joined, "%.*s%s", (int)(slash + 1 - file), file, path) < 0)
+        joined = NULL;
+    free(path);
+    return joined;
+}
+
+static bool read_string_key(struct entry *entry, const struct weights_key *key, const char *place)
+{
+    struct document *document = entry->document;
+    char *string, shown[EXCERPT_BYTES], quoted[EXCERPT_BYTES + 2];
+    struct error error;
+    size_t choice;
+
+    if (!document_string(document, place, &string))
+        return false;
+    if (!string)
+        return true;
+    excerpt_write(shown, string, strlen(string));
+    snprintf(quoted, sizeof quoted, "\"%s\"", shown);
+    switch (key->type) {
+    case WEIGHTS_NAME:
+        if (!is_set_name(string))
+            document_fault(document, place, NULL, "expected 1 to %d letters, digits, '.', '_' and '-', got %s",
+                           WEIGHTS_NAME_BYTES, quoted);
+        entry->set->name = string;
+        return true;
+    case WEIGHTS_PATH:
+        if (!*string)
+            document_fault(document, place, NULL, "expected the path of a safetensors file, got \"\"");
+        entry->set->path = beside(document->file, string);
+        if (!entry->set->path)
+            document->faults->out_of_memory = true;
+        return entry->set->path != NULL;
+    case WEIGHTS_SOURCE:
+        if (!value_choice(string, strlen(string), weights_source_names, quoted, &choice, &error))
+            document_fault(document, place, NULL, "%s", error.message);
+        break;
+    case WEIGHTS_LAYOUT:
+        if (value_choice(string, strlen(string), weights_layout_names, quoted, &choice, &error))
+            entry->set->layout = (enum weights_layout)choice;
+        else
+            document_fault(document, place, NULL, "%s", error.message);
+        break;
+    default:
+        break;
+    }
+    free(string);
+    return true;
+}
+
+static bool read_plain_key(struct entry *entry, const struct weights_key *key, const char *place)
+{
+    struct document *document = entry->document;
+    char shown[EXCERPT_BYTES];
+    const char *begin, *end;
+    struct error error;
+    double number;
+    bool fits;
+
+    if (!document_skip(document, &begin, &end))
+        return false;
+    document_shown(shown, begin, end);
+    char *member = (char *)entry->set + key->offset;
+    if (key->type == WEIGHTS_BOOL) {
+        fits = value_bool(begin, (size_t)(end - begin), shown, (bool *)member, &error);
+    } else {
+        fits = value_number(begin, (size_t)(end - begin), key->type != WEIGHTS_SCALE, key->minimum, key->maximum, shown,
+                            &number, &error);
+        if (fits && key->type == WEIGHTS_SIZE)
+            *(size_t *)member = (size_t)number;
+        if (fits && key->type == WEIGHTS_SEED)
+            *(uint32_t *)member = (uint32_t)number;
+        if (fits && key->type == WEIGHTS_SCALE) {
+            *(double *)member = number;
+            entry->set->has_scale = true;
+        }
+    }
+    if (!fits)
+        document_fault(document, place, NULL, "%s", error.message);
+    return true;
+}
+
+/* The key's sources in words: "numpy", "numpy or identity". */
+static void name_sources(unsigned sources, char *to, size_t size)
+{
+    size_t written = 0;
+    for (size_t i = 0; weights_source_names[i]; i++)
+        if (sources & WEIGHTS_OF(i) && written < size)
+            written +=
+                (size_t)snprintf(to + written, size - written, "%s%s", written ? " or " : "", weights_source_names[i]);
+}
+
+static bool read_member(struct entry *entry, const struct json_key *name)
+{
+    struct document *document = entry->document;
+    const char *known[MAX_KEYS], *begin, *end;
+    size_t count, known_count = 0, row = 0;
+    const struct weights_key *keys = weights_keys(&count);
+    char sources[64];
+
+    while (row < count && !json_key_is(name, keys[row].name))
+        row++;
+    if (row == count) {
+        for (size_t i = 0; i < count; i++)
+            if (keys[i].sources & entry->sources)
+                known[known_count++] = keys[i].name;
+        return document_unknown_key(document, name, known, known_count) && document_skip(document, &begin, &end);
+    }
+    const struct weights_key *key = &keys[row];
+    entry->key_place[row] = name->raw;
+    if (!(key->sources & entry->sources)) {
+        name_sources(key->sources, sources, sizeof sources);
+        document_fault(document, name->raw, NULL, "belongs to source %s; this set's source is %s", sources,
+                       weights_source_names[entry->set->source]);
+        return document_skip(document, &begin, &end);
+    }
+    switch (key->type) {
+    case WEIGHTS_NAME:
+    case WEIGHTS_SOURCE:
+    case WEIGHTS_PATH:
+    case WEIGHTS_LAYOUT:
+        return read_string_key(entry, key, name->raw);
+    case WEIGHTS_TENSORS:
+        return weights_tensors_read(document, name->raw, entry->set->tensors);
+    case WEIGHTS_BOOL:
+    case WEIGHTS_SIZE:
+    case WEIGHTS_SEED:
+    case WEIGHTS_SCALE:
+        break;
+    }
+    return read_plain_key(entry, key, name->raw);
+}
+
+/* Where the key was given, else the entry's own place. */
+static const char *place_of(const struct entry *entry, const char *name)
+{
+    size_t count;
+    const struct weights_key *keys = weights_keys(&count);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(keys[i].name, name) == 0 && entry->key_place[i])
+            return entry->key_place[i];
+    return entry->place;
+}
+
+static void check_missing(struct entry *entry)
+{
+    char pointer[POINTER_BYTES];
+    size_t count;
+    const struct weights_key *keys = weights_keys(&count);
+    for (size_t i = 0; i < count; i++) {
+        /* While the source is not known, only what every source needs is known to be missing. */
+        if (entry->key_place[i] || (keys[i].required & entry->sources) != entry->sources)
+            continue;
+        if (keys[i].type == WEIGHTS_SOURCE)
+            document_fault(entry->document, entry->place, pointer_to(entry, "", pointer),
+                           "missing \"source\": \"numpy\", \"identity\" or \"safetensors\"");
+        else if (keys[i].type == WEIGHTS_TENSORS)
+            document_fault(entry->document, entry->place, pointer_to(entry, "", pointer),
+                           "missing \"tensors\": the file's names of W_Q, W_K and W_V (or W_QKV) and of W_O");
+        else
+            document_fault(entry->document, entry->place, pointer_to(entry, "", pointer), "missing \"%s\"",
+                           keys[i].name);
+    }
+}
+
+static void check_shape(struct entry *entry)
+{
+    const struct weights_config *set = entry->set;
+    char pointer[POINTER_BYTES];
+    if (set->d_model && set->num_heads && !set->d_k && set->d_model % set->num_heads != 0)
+        document_fault(entry->document, place_of(entry, "num_heads"), pointer_to(entry, "num_heads", pointer),
+                       "d_model %zu is not a multiple of num_heads %zu%s", set->d_model, set->num_heads,
+                       set->source == WEIGHTS_SAFETENSORS ? " and no d_k is given" : "");
+    if (set->num_kv_heads && set->num_heads && set->num_heads % set->num_kv_heads != 0)
+        document_fault(entry->document, place_of(entry, "num_kv_heads"), pointer_to(entry, "num_kv_heads", pointer),
+                       "num_heads %zu is not a multiple of num_kv_heads %zu", set->num_heads, set->num_kv_heads);
+}
+
+bool weights_entry_read(struct document *document, size_t index, struct weights_config *set)
+{
+    struct entry entry = {.document = document, .index = index, .set = set, .sources = WEIGHTS_OF_ALL};
+    struct json_key key;
+    struct error error;
+    enum json_step step;
+    bool stopped;
+    size_t count;
+
+    weights_keys(&count);
+    assert(count <= MAX_KEYS);
+    enum json_type type = json_peek(&document->reader);
+    entry.place = document->reader.at;
+    set->required = true;
+    if (type != JSON_OBJECT)
+        return document_expect(document, JSON_OBJECT, entry.place, &stopped) || !stopped;
+    set->line = document_line(document, entry.place);
+    if (!find_source(&entry))
+        return false;
+    if (set->source == WEIGHTS_NUMPY) {
+        set->seed = WEIGHTS_NUMPY_SEED;
+        set->scale = WEIGHTS_NUMPY_SCALE;
+    }
+    if (!json_enter_object(&document->reader, &error))
+        return document_stop(document, &error);
+    while ((step = document_next_member(document, &key)) == JSON_ITEM)
+        if (!read_member(&entry, &key))
+            return false;
+    if (step == JSON_FAILED)
+        return false;
+    check_missing(&entry);
+    check_shape(&entry);
+    return true;
+}
+
+void weights_entry_free(struct weights_config *set)
+{
+    free(set->name);
+    free(set->path);
+    for (size_t i = 0; i < WEIGHT_TENSOR_COUNT; i++)
+        free(set->tensors[i]);
+    *set = (struct weights_config){0};
+}
