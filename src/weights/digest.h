@@ -1,0 +1,14 @@
+/* The name of a layer's numbers: equal for equal weights, whatever they were loaded from. */
+#ifndef ATTND_WEIGHTS_DIGEST_H
+#define ATTND_WEIGHTS_DIGEST_H
+
+#include "engine/attention.h"
+#include "weights/layer_tensors.h"
+
+#define DIGEST_TEXT_BYTES 65 /* 64 hexadecimal digits of SHA-256 and a NUL */
+
+/* SHA-256 over the text "attnd-weights/1", the shape and the tensors, as digest.c describes. */
+void digest_write(const struct attention_shape *shape, const struct layer_tensors *tensors,
+                  char text[DIGEST_TEXT_BYTES]);
+
+#endif

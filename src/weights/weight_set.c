@@ -1,0 +1,155 @@
+/* Owns a set from its source to the packed layer: shape, tensors, digest, packing; only the packed layer stays. A set
+ * is made by one thread and afterwards only read, by any. */
+#include "weights/weight_set.h"
+
+#include "weights/digest.h"
+#include "weights/layer_shape.h"
+#include "weights/layer_tensors.h"
+#include "weights/numpy_source.h"
+#include "weights/safetensors_source.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert(WEIGHT_SET_DIGEST_BYTES == DIGEST_TEXT_BYTES, "a set holds a digest");
+
+static const char *file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* What answers call the source: never a path. Fresh memory, NULL when there is none. */
+static char *source_text(const struct weights_config *config)
+{
+    char *text;
+    if (config->source == WEIGHTS_NUMPY)
+        return strdup("numpy");
+    if (config->source == WEIGHTS_IDENTITY)
+        return strdup("identity");
+    const char *name = config->path ? file_name(config->path) : "";
+    size_t bytes = strlen("safetensors:") + strlen(name) + 1;
+    text = malloc(bytes);
+    if (text)
+        snprintf(text, bytes, "safetensors:%s", name);
+    return text;
+}
+
+/* A set with its name and source and nothing else. */
+static struct weight_set *begin_set(const struct weights_config *config)
+{
+    struct weight_set *set = calloc(1, sizeof *set);
+    if (!set)
+        return NULL;
+    set->name = strdup(config->name ? config->name : "");
+    set->source = source_text(config);
+    if (!set->name || !set->source) {
+        weight_set_free(set);
+        return NULL;
+    }
+    return set;
+}
+
+/* The shape and the float32 tensors (to be freed) that the configuration's source gives. */
+static bool load_tensors(const struct weights_config *config, struct attention_shape *shape,
+                         struct layer_tensors *tensors, struct error *error)
+{
+    if (config->source == WEIGHTS_SAFETENSORS)
+        return safetensors_source_load(config, shape, tensors, error);
+
+    struct attention_shape made;
+    if (!layer_shape_make(config, config->d_model, &made, error))
+        return false;
+    struct layer_tensors loaded = layer_tensors_describe(&made, 0);
+    if (config->source == WEIGHTS_NUMPY &&
+        (!layer_tensors_allocate(&loaded, error) || !numpy_source_fill(config, &loaded, error))) {
+        layer_tensors_free(&loaded);
+        return false;
+    }
+    *shape = made;
+    *tensors = loaded;
+    return true;
+}
+
+static bool pack(struct weight_set *set, const struct layer_tensors *tensors, struct error *error)
+{
+    const struct attention_matrices matrices = {
+        .w_q = tensors->items[LAYER_W_Q].data,
+        .w_k = tensors->items[LAYER_W_K].data,
+        .w_v = tensors->items[LAYER_W_V].data,
+        .w_o = tensors->items[LAYER_W_O].data,
+        .b_q = tensors->items[LAYER_B_Q].data,
+        .b_k = tensors->items[LAYER_B_K].data,
+        .b_v = tensors->items[LAYER_B_V].data,
+        .b_o = tensors->items[LAYER_B_O].data,
+    };
+    set->layers = calloc(1, sizeof *set->layers);
+    if (!set->layers)
+        return error_out_of_memory(error);
+    set->num_layers = 1;
+    set->layers[0] = attention_layer_create(&set->shape, &matrices, error);
+    return set->layers[0] != NULL;
+}
+
+/* Puts the file's name in front, so that the text is complete wherever it is shown. */
+static void name_file(const struct weights_config *config, struct error *error)
+{
+    struct error told = *error;
+    if (config->source == WEIGHTS_SAFETENSORS && config->path)
+        error_set_at(error, told.code, told.has_pointer ? told.pointer : NULL, "%s: %s", file_name(config->path),
+                     told.message);
+}
+
+struct weight_set *weight_set_load(const struct weights_config *config, struct error *error)
+{
+    struct layer_tensors tensors = {0};
+    struct weight_set *set = begin_set(config);
+    if (!set) {
+        error_out_of_memory(error);
+        goto fail;
+    }
+    if (!load_tensors(config, &set->shape, &tensors, error))
+        goto fail;
+    digest_write(&set->shape, &tensors, set->digest);
+    set->parameters = layer_tensors_count(&tensors);
+    for (unsigned kind = LAYER_B_Q; kind <= LAYER_B_O; kind++)
+        set->bias = set->bias || tensors.items[kind].rows;
+    if (!pack(set, &tensors, error))
+        goto fail;
+    layer_tensors_free(&tensors);
+    clock_gettime(CLOCK_REALTIME, &set->loaded_at);
+    set->ready = true;
+    return set;
+fail:
+    layer_tensors_free(&tensors);
+    weight_set_free(set);
+    name_file(config, error);
+    return NULL;
+}
+
+struct weight_set *weight_set_failed(const struct weights_config *config, const char *failure)
+{
+    struct weight_set *set = begin_set(config);
+    if (!set)
+        return NULL;
+    set->failure = strdup(failure);
+    if (!set->failure) {
+        weight_set_free(set);
+        return NULL;
+    }
+    return set;
+}
+
+void weight_set_free(struct weight_set *set)
+{
+    if (!set)
+        return;
+    for (size_t i = 0; i < set->num_layers; i++)
+        attention_layer_free(set->layers[i]);
+    free(set->layers);
+    free(set->failure);
+    free(set->source);
+    free(set->name);
+    free(set);
+}

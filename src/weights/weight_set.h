@@ -1,0 +1,42 @@
+/* A named set of weights in memory: immutable once loaded, shared by reference. */
+#ifndef ATTND_WEIGHTS_WEIGHT_SET_H
+#define ATTND_WEIGHTS_WEIGHT_SET_H
+
+#include "base/error.h"
+#include "config/config.h"
+#include "engine/attention.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#define WEIGHT_SET_DIGEST_BYTES 65 /* 64 hexadecimal digits of SHA-256 and a NUL */
+
+/* One layer today; many-layer sets will hold more, so readers index it from the start. */
+struct weight_set {
+    char *name;
+    char *source;                    /* "numpy", "identity", "safetensors:model.safetensors" */
+    bool ready;                      /* false: loading failed and the set is not required */
+    char *failure;                   /* why, when !ready */
+    struct attention_layer **layers; /* [num_layers] when ready */
+    size_t num_layers;
+    struct attention_shape shape; /* of each layer */
+    bool bias;                    /* any bias is there */
+    size_t parameters;            /* numbers in matrices and biases */
+    char digest[WEIGHT_SET_DIGEST_BYTES];
+    struct timespec loaded_at; /* CLOCK_REALTIME */
+};
+
+/* Loads what `config` describes, which config_load has checked; engine_init comes first. NULL on failure, with an error
+ * (ERROR_INVALID, ERROR_BAD_ENCODING, ERROR_NOT_FINITE, ERROR_IO, ERROR_OUT_OF_MEMORY) whose message begins with the
+ * file's name (never a path: answers show it), names the tensor, what was found and what was expected, and whose
+ * pointer, where the fault is one member's, is relative to the entry ("/tensors/W_K"). */
+struct weight_set *weight_set_load(const struct weights_config *config, struct error *error);
+
+/* A set that is only its name and why it could not be loaded. NULL when memory ran out. */
+struct weight_set *weight_set_failed(const struct weights_config *config, const char *failure);
+
+void weight_set_free(struct weight_set *set);
+
+#endif

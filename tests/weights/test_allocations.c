@@ -1,0 +1,133 @@
+/* Loading survives the failure of any one allocation: an error that says so, and nothing left behind (the sanitizer
+ * build looks for that). */
+#include "suite.h"
+
+#include "../fail_alloc.h"
+#include "layer_file.h"
+#include "model_file.h"
+#include "weights/registry.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ALL_BIASES (15U << LAYER_B_Q)
+
+static const struct attention_shape grouped = {.d_model = 16, .num_heads = 4, .num_kv_heads = 2, .d_k = 3, .d_v = 5};
+
+static void start(void)
+{
+    struct error error;
+    model_folder_make();
+    if (!engine_init(NULL, &error))
+        abort();
+}
+
+/* Loads with every n-th allocation failing, until none does. */
+static size_t load_failing(const struct weights_config *config)
+{
+    for (size_t n = 1;; n++) {
+        struct error error = {.code = ERROR_NONE};
+        fail_alloc_at(n);
+        struct weight_set *set = weight_set_load(config, &error);
+        bool happened = fail_alloc_happened();
+        fail_alloc_at(0);
+        ck_assert_msg(set || error.code == ERROR_OUT_OF_MEMORY, "at %zu: %s", n, error.message);
+        ck_assert(set || error.message[0]);
+        if (set)
+            ck_assert_msg(!happened, "allocation %zu failed and nobody noticed", n);
+        weight_set_free(set);
+        if (!happened)
+            return n - 1;
+        ck_assert_uint_lt(n, 2000);
+    }
+}
+
+START_TEST(numpy)
+{
+    char name[] = "demo";
+    struct weights_config config = {.name = name, .source = WEIGHTS_NUMPY, .d_model = 16, .num_heads = 4, .scale = 0.1};
+    ck_assert_uint_gt(load_failing(&config), 3);
+    config.source = WEIGHTS_IDENTITY;
+    ck_assert_uint_gt(load_failing(&config), 3);
+}
+END_TEST
+
+START_TEST(safetensors)
+{
+    static const struct layer_form forms[] = {{"F16", LAYOUT_OUT_IN, false, false, true},
+                                              {"F32", LAYOUT_IN_OUT, true, true, false}};
+    struct made_layer layer = layer_make(&grouped, ALL_BIASES, 8);
+    struct weights_config config;
+    layer_write(&layer, &forms[_i], "allocations.safetensors", &config);
+    ck_assert_uint_gt(load_failing(&config), 10);
+    layer_config_free(&config);
+    layer_free(&layer);
+}
+END_TEST
+
+/* The error itself needs memory for its hint: without it the error stands. */
+START_TEST(a_tensor_that_is_missing)
+{
+    const struct layer_form form = {"F32", LAYOUT_IN_OUT, false, false, false};
+    struct made_layer layer = layer_make(&grouped, 0, 8);
+    struct weights_config config;
+    layer_write(&layer, &form, "allocations.safetensors", &config);
+    config.tensors[TENSOR_W_K][0] = 'X';
+    bool happened = true;
+    for (size_t n = 1; happened; n++) {
+        struct error error = {.code = ERROR_NONE};
+        fail_alloc_at(n);
+        struct weight_set *set = weight_set_load(&config, &error);
+        happened = fail_alloc_happened();
+        fail_alloc_at(0);
+        ck_assert_ptr_null(set);
+        ck_assert(error.code == ERROR_OUT_OF_MEMORY ||
+                  (error.code == ERROR_INVALID && strstr(error.message, "\"X_K\"")));
+        ck_assert_uint_lt(n, 2000);
+    }
+    layer_config_free(&config);
+    layer_free(&layer);
+}
+END_TEST
+
+START_TEST(all_sets)
+{
+    char demo[] = "demo", plain[] = "plain", file[] = "attnd.json";
+    struct weights_config sets[] = {
+        {.name = demo, .source = WEIGHTS_NUMPY, .required = true, .d_model = 16, .num_heads = 4, .scale = 0.1},
+        {.name = plain, .source = WEIGHTS_IDENTITY, .d_model = 16, .num_heads = 4},
+    };
+    struct config config = {.file = file, .weights = sets, .weights_count = 2};
+    bool happened = true;
+    for (size_t n = 1; happened; n++) {
+        struct weights_registry registry;
+        struct faults faults = {0}, warnings = {0};
+        struct error error;
+        fail_alloc_at(n);
+        bool loaded = registry_load(&config, &registry, &faults, &warnings);
+        bool found = registry_find(&registry, "nobody", &error) != NULL;
+        happened = fail_alloc_happened();
+        fail_alloc_at(0);
+        ck_assert(!found);
+        ck_assert(error.code == ERROR_UNKNOWN_WEIGHTS || error.code == ERROR_OUT_OF_MEMORY);
+        ck_assert_msg(loaded || faults.count || faults.out_of_memory, "at %zu: no fault", n);
+        registry_free(&registry);
+        faults_free(&faults);
+        faults_free(&warnings);
+        ck_assert_uint_lt(n, 2000);
+    }
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *suite = suite_create("weights/allocations");
+    TCase *tcase = tcase_create("every allocation");
+    tcase_add_unchecked_fixture(tcase, start, model_folder_remove);
+    tcase_add_test(tcase, numpy);
+    tcase_add_loop_test(tcase, safetensors, 0, 2);
+    tcase_add_test(tcase, a_tensor_that_is_missing);
+    tcase_add_test(tcase, all_sets);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
