@@ -1,0 +1,266 @@
+/* attnd: the order of start, the signals, the order of stop. Everything else is in the folders. */
+#include "config/command_line.h"
+#include "config/config.h"
+#include "engine/attention.h"
+#include "runtime/budget.h"
+#include "runtime/pool.h"
+#include "runtime/processors.h"
+#include "server/health_probe.h"
+#include "server/server.h"
+#include "telemetry/log.h"
+#include "version.h"
+#include "weights/registry.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+enum exit_code { EXIT_STOPPED = 0, EXIT_UNHEALTHY = 1, EXIT_CANNOT_START = 2 };
+
+/* Beside connections: listeners, threads' descriptors, libraries, the weights' files. */
+#define DESCRIPTORS_BESIDE 64
+
+static int cannot_start(const struct error *error)
+{
+    fprintf(stderr, "attnd: %s\n", error->message);
+    return EXIT_CANNOT_START;
+}
+
+static void print_faults(const struct faults *faults, const char *prefix)
+{
+    for (size_t i = 0; i < faults->count; i++) {
+        char *text = fault_text(&faults->items[i]);
+        fprintf(stderr, "%s%s\n", prefix, text ? text : "memory ran out");
+        free(text);
+    }
+    if (faults->out_of_memory)
+        fprintf(stderr, "%smemory ran out; some faults are not shown\n", prefix);
+}
+
+static void log_warnings(const struct faults *warnings)
+{
+    for (size_t i = 0; i < warnings->count; i++) {
+        char *text = fault_text(&warnings->items[i]);
+        log_event(LOG_WARNING, "configuration", LOG_STRING("message", text ? text : "memory ran out"));
+        free(text);
+    }
+}
+
+/* --check-config: what it would serve. */
+static void print_plan(const struct config *config, const struct weights_registry *registry)
+{
+    printf("configuration: %s\n", config->file ? config->file : "built in (no --config)");
+    for (size_t i = 0; i < config->listen_count; i++)
+        printf("listen: %s\n", config->listen[i]);
+    printf("kernels: %s\n", engine_isa());
+    for (size_t i = 0; i < registry->count; i++) {
+        const struct weight_set *set = registry->sets[i];
+        const char *mark = set == registry->fallback ? " (default)" : "";
+        if (set->ready)
+            printf("weights: %s%s, %s, d_model %zu, %zu heads, %zu parameters, %s\n", set->name, mark, set->source,
+                   set->shape.d_model, set->shape.num_heads, set->parameters, set->digest);
+        else
+            printf("weights: %s%s, %s, failed: %s\n", set->name, mark, set->source, set->failure);
+    }
+}
+
+/* A connection is a descriptor: ask for as many as max_connections needs. */
+static void raise_descriptor_limit(int64_t connections)
+{
+    struct rlimit limit;
+    rlim_t needed = (rlim_t)connections + DESCRIPTORS_BESIDE;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed)
+        return;
+    limit.rlim_cur = needed < limit.rlim_max ? needed : limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_cur < needed)
+        log_event(
+            LOG_WARNING, "descriptors", LOG_INTEGER("limit", limit.rlim_cur), LOG_INTEGER("needed", needed),
+            LOG_STRING("remedy", "raise the hard limit of open files (ulimit -Hn), or lower server.max_connections"));
+}
+
+static void log_listening(const struct server *server, const struct weights_registry *registry, unsigned workers)
+{
+    const char *address, **names = calloc(registry->count + 1, sizeof *names);
+    for (size_t i = 0; names && i < registry->count; i++)
+        names[i] = registry->sets[i]->name;
+    for (size_t n = 0; (address = server_address(server, n)); n++)
+        log_event(LOG_INFO, "listening", LOG_STRING("address", address), LOG_STRING("version", ATTND_VERSION),
+                  LOG_STRING("isa", engine_isa()), LOG_INTEGER("workers", workers), LOG_INTEGER("pid", getpid()),
+                  LOG_STRINGS("weights", names, names ? registry->count : 0));
+    free(names);
+}
+
+/* SIGTERM, SIGINT and SIGHUP are taken here and nowhere else: blocked before any thread starts. */
+static void handled_signals(sigset_t *set)
+{
+    sigemptyset(set);
+    sigaddset(set, SIGTERM);
+    sigaddset(set, SIGINT);
+    sigaddset(set, SIGHUP);
+}
+
+/* The signal that ends the process, waited for at most `seconds` (negative: for ever); 0 when the time is over. */
+static int wait_for_end(double seconds)
+{
+    sigset_t set;
+    struct timespec until, now, left;
+    handled_signals(&set);
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    double whole = seconds < 0 ? 0 : seconds;
+    until.tv_sec += (time_t)whole;
+    until.tv_nsec += (long)((whole - (double)(time_t)whole) * 1e9);
+    for (;;) {
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        left = (struct timespec){.tv_sec = until.tv_sec - now.tv_sec, .tv_nsec = until.tv_nsec - now.tv_nsec};
+        while (left.tv_nsec < 0) {
+            left.tv_nsec += 1000000000;
+            left.tv_sec--;
+        }
+        while (left.tv_nsec >= 1000000000) {
+            left.tv_nsec -= 1000000000;
+            left.tv_sec++;
+        }
+        if (seconds >= 0 && left.tv_sec < 0)
+            return 0;
+        int number = seconds < 0 ? sigwaitinfo(&set, NULL) : sigtimedwait(&set, NULL, &left);
+        if (number == SIGTERM || number == SIGINT)
+            return number;
+        if (number == SIGHUP)
+            log_event(LOG_WARNING, "ignored", LOG_STRING("signal", "SIGHUP"),
+                      LOG_STRING("remedy", "this version does not reload; restart it to read the configuration again"));
+        else if (number < 0 && errno == EAGAIN)
+            return 0;
+    }
+}
+
+static void serve_until_stopped(struct server *server, const struct config *config)
+{
+    int number = wait_for_end(-1);
+    double delay = number == SIGINT ? 0 : config->server.drain_delay_s;
+    log_event(LOG_INFO, "drain", LOG_STRING("signal", number == SIGINT ? "SIGINT" : "SIGTERM"),
+              LOG_NUMBER("delay_s", delay));
+    server_drain(server);
+    if (delay > 0)
+        wait_for_end(delay); /* a second signal ends the delay, not the answers */
+    server_stop(server);
+}
+
+static int serve(const struct config *config, const struct weights_registry *registry, const struct faults *warnings)
+{
+    struct processors processors = processors_count();
+    struct memory_budget budget;
+    struct error error;
+    sigset_t set;
+    int code = EXIT_CANNOT_START;
+    enum log_level level;
+    enum log_format format;
+
+    signal(SIGPIPE, SIG_IGN);
+    handled_signals(&set);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+
+    log_level_from_name(config->log.level, &level);
+    log_format_from_name(config->log.format, &format);
+    if (!log_start(STDERR_FILENO, level, format, &error))
+        return cannot_start(&error);
+    log_warnings(warnings);
+    raise_descriptor_limit(config->server.max_connections);
+    budget_init(&budget, (size_t)config->limits.memory_budget_bytes);
+
+    unsigned workers = config->server.workers ? (unsigned)config->server.workers : processors.usable;
+    struct pool_options options = {.workers = workers,
+                                   .queue_depth = (size_t)config->limits.queue_depth,
+                                   .pin = config->server.pin && workers == processors.allowed && !processors.quota};
+    struct pool *pool = pool_create(&options, &error);
+    struct server_parts parts = {.config = config, .registry = registry, .budget = &budget, .pool = pool};
+    struct server *server = pool ? server_start(&parts, &error) : NULL;
+    if (server) {
+        log_listening(server, registry, workers);
+        serve_until_stopped(server, config);
+        code = EXIT_STOPPED;
+    } else {
+        cannot_start(&error);
+    }
+    pool_free(pool);
+    if (code == EXIT_STOPPED)
+        log_event(LOG_INFO, "stopped", LOG_INTEGER("log_dropped", log_dropped()));
+    log_stop();
+    return code;
+}
+
+static int check_health(const struct config *config)
+{
+    struct error error;
+    for (size_t i = 0; i < config->listen_count; i++)
+        if (!health_probe(config->listen[i], &error)) {
+            fprintf(stderr, "attnd: %s\n", error.message);
+            return EXIT_UNHEALTHY;
+        }
+    return EXIT_STOPPED;
+}
+
+/* Loads what the command needs, and runs it. */
+static int run(const struct command_line *line)
+{
+    struct config config;
+    struct faults faults = {0}, warnings = {0};
+    struct weights_registry registry = {0};
+    struct error error;
+    int code = EXIT_CANNOT_START;
+    extern char **environ;
+
+    if (!engine_init(getenv("ATTND_ISA"), &error))
+        return cannot_start(&error);
+    bool loaded = config_load(&line->flags, (const char *const *)environ, &config, &faults, &warnings);
+    if (loaded && line->command == COMMAND_HEALTH) {
+        code = check_health(&config);
+        goto done;
+    }
+    if (!loaded || !registry_load(&config, &registry, &faults, &warnings)) {
+        print_faults(&faults, "");
+        goto done;
+    }
+    if (line->command == COMMAND_CHECK_CONFIG) {
+        print_faults(&warnings, "warning: ");
+        print_plan(&config, &registry);
+        code = EXIT_STOPPED;
+    } else {
+        code = serve(&config, &registry, &warnings);
+    }
+done:
+    if (!loaded && line->command == COMMAND_HEALTH)
+        code = EXIT_UNHEALTHY;
+    registry_free(&registry);
+    faults_free(&warnings);
+    faults_free(&faults);
+    config_free(&config);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    struct command_line line;
+    struct error error;
+    int code = EXIT_STOPPED;
+    if (!command_line_parse(argc, argv, &line, &error)) {
+        code = cannot_start(&error);
+    } else if (line.command == COMMAND_HELP) {
+        fputs(command_line_help(), stdout);
+    } else if (line.command == COMMAND_VERSION) {
+        if (engine_init(getenv("ATTND_ISA"), &error))
+            printf("attnd %s (kernels: %s)\n", ATTND_VERSION, engine_isa());
+        else
+            code = cannot_start(&error);
+    } else {
+        code = run(&line);
+    }
+    command_line_free(&line);
+    return code;
+}

@@ -1,0 +1,27 @@
+/* The thread that accepts connections for all listeners and hands them to libmicrohttpd.
+ *
+ * It is ours because libmicrohttpd stops accepting at its connection limit, so that probes hang, and when it is
+ * quiesced, so that what waits in the backlog is lost. */
+#ifndef ATTND_SERVER_ACCEPTOR_H
+#define ATTND_SERVER_ACCEPTOR_H
+
+#include "base/error.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct server;
+
+struct acceptor {
+    pthread_t thread;
+    bool started;
+    int wake; /* eventfd: stop */
+};
+
+bool acceptor_start(struct server *server, struct error *error);
+
+/* Takes what waits in the backlog, closes the listeners, and ends the thread. */
+void acceptor_stop(struct server *server);
+
+#endif

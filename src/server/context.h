@@ -1,0 +1,31 @@
+/* The server as its own files see it. */
+#ifndef ATTND_SERVER_CONTEXT_H
+#define ATTND_SERVER_CONTEXT_H
+
+#include "server/acceptor.h"
+#include "server/connections.h"
+#include "server/listener.h"
+#include "server/server.h"
+#include "server/watchdog.h"
+
+#include <microhttpd.h>
+#include <stdatomic.h>
+
+/* Life runs one way through these. */
+enum server_state {
+    SERVER_RUNNING,
+    SERVER_DRAINING, /* not ready any more; serves, and asks clients to close */
+    SERVER_STOPPING  /* no new work begins: 503 */
+};
+
+struct server {
+    struct server_parts parts;
+    _Atomic enum server_state state;
+    struct listeners listeners;
+    struct connections connections;
+    struct MHD_Daemon *daemon;
+    struct acceptor acceptor;
+    struct watchdog watchdog;
+};
+
+#endif

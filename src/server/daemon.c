@@ -1,0 +1,257 @@
+#include "server/daemon.h"
+
+#include "base/clock.h"
+#include "server/bare_answer.h"
+#include "server/guard.h"
+#include "server/request.h"
+#include "server/routes.h"
+#include "telemetry/log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* Our own acceptor keeps max_connections; evicted ones that libmicrohttpd has not closed yet stand beside them. Each
+ * polling thread gets the whole number, since new connections go to threads by their descriptor and not by load. */
+#define CONNECTION_SLACK 128
+
+static const char *header(const struct request *request, const char *name)
+{
+    return MHD_lookup_connection_value(request->mhd, MHD_HEADER_KIND, name);
+}
+
+/* ---- the first call: headers only */
+
+/* The proxy's own deadline, Envoy's way. 0 or not a number: ignored. */
+static uint64_t proxy_deadline(const struct request *request)
+{
+    const char *sent = header(request, "x-envoy-expected-rq-timeout-ms");
+    if (!sent || !*sent || strspn(sent, "0123456789") != strlen(sent) || strlen(sent) > 12)
+        return CLOCK_NEVER;
+    uint64_t milliseconds = strtoull(sent, NULL, 10);
+    return milliseconds ? clock_ns() + milliseconds * CLOCK_MILLISECOND : CLOCK_NEVER;
+}
+
+static bool is_json(const char *content_type)
+{
+    static const char json[] = "application/json";
+    size_t length = sizeof json - 1;
+    if (strncasecmp(content_type, json, length) != 0)
+        return false;
+    return content_type[length + strspn(content_type + length, " \t")] == ';' ||
+           content_type[length + strspn(content_type + length, " \t")] == '\0';
+}
+
+/* Length of the body that the headers announce; 0 for none, and for chunks. */
+static size_t announced(const struct request *request)
+{
+    const char *sent = header(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    if (!sent)
+        return 0;
+    errno = 0;
+    unsigned long long length = strtoull(sent, NULL, 10);
+    return errno || length > PTRDIFF_MAX ? PTRDIFF_MAX : (size_t)length;
+}
+
+static bool check_headers(struct request *request, struct error *error)
+{
+    const char *expect = header(request, MHD_HTTP_HEADER_EXPECT);
+    if (!route_find(request, request->method, error))
+        return false;
+    if (expect && strcasecmp(expect, "100-continue") != 0)
+        return error_set(error, ERROR_EXPECTATION_FAILED, "the expectation \"%.64s\" is not known; 100-continue is",
+                         expect);
+    if (!route_takes_body(request->route))
+        return true;
+    const char *type = header(request, MHD_HTTP_HEADER_CONTENT_TYPE);
+    if (type && !is_json(type))
+        return error_set(error, ERROR_UNSUPPORTED_MEDIA_TYPE,
+                         "Content-Type \"%.100s\" is not supported; send application/json", type);
+    const char *encoding = header(request, MHD_HTTP_HEADER_CONTENT_ENCODING);
+    if (encoding && strcasecmp(encoding, "identity") != 0)
+        return error_set(error, ERROR_UNSUPPORTED_MEDIA_TYPE,
+                         "Content-Encoding \"%.100s\" is not supported; send the body as it is", encoding);
+    return request_expect_body(request, announced(request), error);
+}
+
+/* Answers before the body was read: libmicrohttpd closes the connection behind it. */
+static enum MHD_Result answer_early(struct request *request)
+{
+    request->answered_early = true;
+    request_fail(request, &request->refusal);
+    return request_send(request);
+}
+
+static enum MHD_Result see_headers(struct request *request, const char *method, const char *version)
+{
+    const char *id = header(request, "x-request-id");
+    request->headers_seen = true;
+    request->method = method;
+    if (id && request_id_take(request->id, id))
+        connections_name(&request->server->connections, request->connection, id);
+    request->proxy_deadline = proxy_deadline(request);
+    if (!guard_check(request->mhd, version, &request->refusal))
+        return answer_early(request);
+    bool accepted = check_headers(request, &request->refusal);
+    bool chunked = header(request, MHD_HTTP_HEADER_TRANSFER_ENCODING);
+    if (strcmp(method, MHD_HTTP_METHOD_POST) == 0 && !chunked && !header(request, MHD_HTTP_HEADER_CONTENT_LENGTH)) {
+        /* Another parser may have seen a body where none is seen here: nothing more is read from this connection. */
+        if (accepted)
+            error_set(&request->refusal, ERROR_BAD_FRAMING,
+                      "a POST with neither Content-Length nor Transfer-Encoding; send one of them");
+        return answer_early(request);
+    }
+    if (accepted) {
+        request->refusal.code = ERROR_NONE;
+        return MHD_YES;
+    }
+    size_t length = announced(request);
+    if ((length > 0 || chunked) && (header(request, MHD_HTTP_HEADER_EXPECT) || length > REQUEST_MAX_DISCARDED))
+        return answer_early(request);
+    return MHD_YES; /* the answer follows once the body, which is thrown away, was read */
+}
+
+/* ---- the calls with data, and the last */
+
+/* No answer can be queued while a body is arriving: it is written to the socket as it is, and the connection closes. */
+static enum MHD_Result break_off(struct request *request)
+{
+    request_fail(request, &request->refusal);
+    bare_answer_send(request->connection->descriptor, &request->refusal, request->id);
+    return MHD_NO;
+}
+
+static enum MHD_Result see_data(struct request *request, const char *data, size_t length)
+{
+    request->bytes_in += length;
+    if (request->refusal.code == ERROR_NONE && route_takes_body(request->route))
+        return request_add_body(request, data, length, &request->refusal) ? MHD_YES : break_off(request);
+    if (request->bytes_in <= REQUEST_MAX_DISCARDED)
+        return MHD_YES;
+    if (request->refusal.code == ERROR_NONE)
+        error_set(&request->refusal, ERROR_TOO_LARGE, "%s takes no body", route_pattern(request->route));
+    return break_off(request);
+}
+
+static enum MHD_Result see_end(struct request *request)
+{
+    const struct config *config = request->server->parts.config;
+    uint64_t own_deadline = clock_after(clock_ns(), config->server.request_timeout_s);
+    request->deadline = request->proxy_deadline < own_deadline ? request->proxy_deadline : own_deadline;
+    if (request->refusal.code != ERROR_NONE)
+        request_fail(request, &request->refusal);
+    else
+        route_handle(request);
+    /* A job that was queued may be over already: what it has filled is read when the connection was resumed, not
+     * before. */
+    return request->submitted ? MHD_YES : request_send(request);
+}
+
+static enum MHD_Result handle(void *context, struct MHD_Connection *mhd, const char *url, const char *method,
+                              const char *version, const char *upload_data, size_t *upload_data_size, void **state)
+{
+    struct request *request = *state;
+    (void)context;
+    (void)url; /* percent-decoded: routes are matched on the raw target */
+    if (!request)
+        return MHD_NO; /* memory ran out at the request line */
+    if (!request->headers_seen) {
+        request->mhd = mhd;
+        return see_headers(request, method, version);
+    }
+    if (*upload_data_size) {
+        size_t length = *upload_data_size;
+        *upload_data_size = 0;
+        return see_data(request, upload_data, length);
+    }
+    return request->submitted ? request_send(request) : see_end(request);
+}
+
+/* ---- beginnings and ends */
+
+static void *see_request_line(void *context, const char *uri, struct MHD_Connection *mhd)
+{
+    struct server *server = context;
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    struct connection *connection = info ? info->socket_context : NULL;
+    struct request *request = connection ? request_create(server, uri) : NULL;
+    if (!request)
+        return NULL;
+    request->connection = connection;
+    connections_begin(&server->connections, connection, request, request->id,
+                      clock_after(request->arrived, server->parts.config->server.upload_timeout_s));
+    return request;
+}
+
+static void see_completion(void *context, struct MHD_Connection *mhd, void **state,
+                           enum MHD_RequestTerminationCode reason)
+{
+    struct server *server = context;
+    struct request *request = *state;
+    (void)mhd;
+    if (!request)
+        return;
+    *state = NULL;
+    bool broken_off = connections_leave(&server->connections, request->connection,
+                                        clock_after(clock_ns(), server->parts.config->server.idle_timeout_s));
+    if (!request->answer.status && broken_off) {
+        struct error error;
+        error_set(&error, ERROR_UPLOAD_TIMEOUT, "the request was not whole in time");
+        request_fail(request, &error);
+    }
+    request_log(request, reason == MHD_REQUEST_TERMINATED_COMPLETED_OK);
+    request_free(request);
+}
+
+static void see_connection(void *context, struct MHD_Connection *mhd, void **socket_context,
+                           enum MHD_ConnectionNotificationCode code)
+{
+    struct server *server = context;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+        *socket_context =
+            info ? connections_started(&server->connections, info->connect_fd,
+                                       clock_after(clock_ns(), server->parts.config->server.idle_timeout_s))
+                 : NULL;
+    } else if (*socket_context) {
+        connections_closed(&server->connections, *socket_context);
+        *socket_context = NULL;
+    }
+}
+
+static void log_line(void *context, const char *format, va_list arguments) __attribute__((format(printf, 2, 0)));
+static void log_line(void *context, const char *format, va_list arguments)
+{
+    char text[256];
+    (void)context;
+    vsnprintf(text, sizeof text, format, arguments);
+    text[strcspn(text, "\n")] = '\0';
+    log_event(LOG_DEBUG, "libmicrohttpd", LOG_STRING("message", text));
+}
+
+bool daemon_start(struct server *server, struct error *error)
+{
+    const struct config *config = server->parts.config;
+    unsigned threads = (unsigned)config->server.io_threads;
+    unsigned limit = ((unsigned)config->server.max_connections + CONNECTION_SLACK) * threads;
+    struct MHD_OptionItem pool[] = {{MHD_OPTION_THREAD_POOL_SIZE, threads, NULL}, {MHD_OPTION_END, 0, NULL}};
+    if (threads < 2)
+        pool[0].option = MHD_OPTION_END; /* a pool of one is refused; without a pool there is one thread */
+    server->daemon = MHD_start_daemon(
+        MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ERROR_LOG, 0, NULL,
+        NULL, handle, server, MHD_OPTION_EXTERNAL_LOGGER, log_line, NULL, MHD_OPTION_CONNECTION_LIMIT, limit,
+        MHD_OPTION_URI_LOG_CALLBACK, see_request_line, server, MHD_OPTION_NOTIFY_COMPLETED, see_completion, server,
+        MHD_OPTION_NOTIFY_CONNECTION, see_connection, server, MHD_OPTION_ARRAY, pool, MHD_OPTION_END);
+    if (!server->daemon)
+        return error_set(error, ERROR_IO, "cannot start libmicrohttpd: %s", strerror(errno));
+    return true;
+}
+
+void daemon_stop(struct server *server)
+{
+    if (server->daemon)
+        MHD_stop_daemon(server->daemon);
+    server->daemon = NULL;
+}

@@ -1,0 +1,148 @@
+/* POST /v1/heads/importance: a forward whose heads are then ablated one by one, as one job on a worker. Between the
+ * stages the job looks whether its answer is still wanted. */
+#include "server/endpoints.h"
+
+#include "analysis/importance.h"
+#include "base/size.h"
+#include "codec/importance_answer.h"
+#include "codec/importance_request.h"
+#include "server/forward_job.h"
+
+#include <stddef.h>
+#include <string.h>
+
+struct importance_job {
+    struct forward_job forward;
+    struct importance_request asked;
+    struct importance found; /* points into forward.results */
+};
+
+static struct importance_job *importance_job_of(struct forward_job *job)
+{
+    return (struct importance_job *)((char *)job - offsetof(struct importance_job, forward));
+}
+
+static bool decode(struct forward_job *forward, const char *body, size_t length, struct error *error)
+{
+    return importance_request_decode(body, length, &importance_job_of(forward)->asked, error);
+}
+
+static bool within_limits(struct importance_job *job, size_t *answer_bytes, struct error *error)
+{
+    struct forward_job *forward = &job->forward;
+    const struct attention_shape *shape = &forward->set->shape;
+    const double flop = forward_flop(shape, &forward->input) +
+                        importance_flop(shape, &forward->input, job->asked.method, job->asked.prune_plan);
+    if (!forward_job_check_flop(forward, flop, error))
+        return false;
+    if (!importance_answer_bytes(&job->asked, shape->num_heads, forward->set->name, answer_bytes))
+        return error_set(error, ERROR_TOO_LARGE, "the answer is larger than any memory");
+    return forward_job_check_answer(forward, *answer_bytes, "leave prune_plan out, or raise the setting", error);
+}
+
+/* The buffers of the forward's results and of what is made of them. Without an arena only *bytes is set. */
+static bool take_results(struct importance_job *job, struct arena *arena, size_t *bytes)
+{
+    const struct attention_shape *shape = &job->forward.set->shape;
+    const struct forward_input *in = &job->forward.input;
+    struct forward_result *result = &job->forward.result;
+    const size_t heads = shape->num_heads;
+    const enum importance_method method = job->asked.method;
+    const struct {
+        void *buffer; /* address of a pointer */
+        size_t shape[4], element;
+        bool wanted;
+    } all[] = {
+        {&result->heads, {in->batch, heads, in->query_length, shape->d_v}, sizeof(float), true},
+        {&result->output,
+         {in->batch, in->query_length, shape->d_model, 1},
+         sizeof(float),
+         importance_needs_output(method)},
+        {&result->value, {in->batch, heads, in->key_length, shape->d_v}, sizeof(float), importance_needs_value(method)},
+        {&job->found.importance, {heads, 1, 1, 1}, sizeof(double), true},
+        {&job->found.plan, {heads, 1, 1, 1}, sizeof(struct prune_step), job->asked.prune_plan},
+    };
+    result->n_maps = heads;
+    *bytes = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        size_t one;
+        if (!all[i].wanted)
+            continue;
+        if (!tensor_bytes(all[i].shape, 4, all[i].element, &one) || !arena_need(bytes, one))
+            return false;
+        if (arena) {
+            void *taken = arena_take(arena, one);
+            memcpy(all[i].buffer, &taken, sizeof taken);
+        }
+    }
+    return true;
+}
+
+static bool compute(struct importance_job *job, struct job *queued, struct arena *arena, struct error *error)
+{
+    struct forward_job *forward = &job->forward;
+    const struct forward_input *input = &forward->input;
+    const struct attention_shape *shape = &forward->set->shape;
+    const struct parallel parallel = job_parallel(queued);
+    size_t result_bytes, forward_bytes, own_bytes;
+    if (!take_results(job, NULL, &result_bytes) ||
+        !forward_scratch_bytes(shape, &input, 1, parallel.lanes, &forward_bytes) ||
+        !importance_scratch_bytes(shape, input, job->asked.method, job->asked.prune_plan, parallel.lanes, &own_bytes))
+        return error_set(error, ERROR_TOO_LARGE, "the working memory of this request is larger than any memory");
+    const size_t scratch_bytes = size_max(forward_bytes, own_bytes); /* one after the other */
+    if (!forward_job_reserve(forward, result_bytes, scratch_bytes, arena, error))
+        return false;
+    take_results(job, &forward->results, &result_bytes);
+    if (!forward_job_compute(forward, &parallel, arena, error))
+        return false;
+    arena_reset(arena);
+    if (!importance_run(forward->set->layers[0], input, job->asked.method, &forward->result, &parallel, arena,
+                        &job->found, error))
+        return forward_job_failed(forward, error);
+    forward_job_give(forward, scratch_bytes);
+    return true;
+}
+
+static bool encode(struct importance_job *job, size_t answer_bytes, struct error *error)
+{
+    struct forward_job *forward = &job->forward;
+    const struct weight_set *set = forward->set;
+    struct timing *timing = &forward->request->timing;
+    if (!forward_job_reserve_text(forward, answer_bytes, error) ||
+        !importance_answer_encode(&job->asked, set->shape.num_heads, &job->found, set->name, set->digest,
+                                  &forward->text, error))
+        return false;
+    forward_job_trim_text(forward, answer_bytes);
+    timing->encode_us = forward_job_stage_us(forward);
+    timing->encoded_whole = true;
+    return true;
+}
+
+static bool answer(struct forward_job *forward, struct job *queued, struct arena *arena, struct error *error)
+{
+    struct importance_job *job = importance_job_of(forward);
+    struct timing *timing = &forward->request->timing;
+    size_t answer_bytes;
+    bool decoded = forward_job_wanted(forward, error) && forward_job_decode(forward, decode, error) &&
+                   within_limits(job, &answer_bytes, error);
+    timing->parse_us = forward_job_stage_us(forward);
+    if (!decoded || !forward_job_wanted(forward, error))
+        return false;
+    bool computed = compute(job, queued, arena, error);
+    timing->compute_us = forward_job_stage_us(forward);
+    return computed && forward_job_wanted(forward, error) && encode(job, answer_bytes, error);
+}
+
+static void run(struct job *queued, enum job_end end, struct arena *arena)
+{
+    struct importance_job job = {.forward = {.request = request_of_job(queued), .asked = &job.asked.forward}};
+    forward_job_run(&job.forward, queued, end, arena, answer);
+    importance_request_free(&job.asked);
+    forward_job_end(&job.forward);
+}
+
+void importance_handle(struct request *request)
+{
+    request->job.run = run;
+    request_submit(request);
+}

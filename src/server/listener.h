@@ -1,0 +1,32 @@
+/* The listening sockets. Opened by main's thread before any other starts; then the acceptor's. */
+#ifndef ATTND_SERVER_LISTENER_H
+#define ATTND_SERVER_LISTENER_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct listener {
+    int descriptor; /* -1: closed */
+    char *address;  /* "127.0.0.1:8080", "[::1]:8080" */
+};
+
+struct listeners {
+    struct listener *items; /* [count] */
+    size_t count;
+};
+
+/* Opens one socket for each address that `listen` [count] ("ADDRESS:PORT") resolves to. ERROR_IO names the address that
+ * failed, why, and what to do. */
+bool listeners_open(struct listeners *listeners, char *const *listen, size_t count, struct error *error);
+
+/* Closes the sockets; the addresses stay readable until listeners_free. */
+void listeners_close(struct listeners *listeners);
+void listeners_free(struct listeners *listeners);
+
+/* Splits "[::1]:80" or "127.0.0.1:80" at its last colon; the parts point into `copy`, which is changed. False when
+ * there is no port. */
+bool listener_split(char *copy, char **host, char **port);
+
+#endif

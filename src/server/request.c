@@ -1,0 +1,261 @@
+#include "server/request.h"
+
+#include "base/clock.h"
+#include "base/size.h"
+#include "server/problem.h"
+#include "server/routes.h"
+#include "server/tcp.h"
+#include "telemetry/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A chunked body says nothing of its size: it starts with this much and doubles. */
+#define FIRST_BODY_BYTES ((size_t)16 << 10)
+
+/* How often a running job looks whether its client is still there. */
+#define LOOK_NS (5 * CLOCK_MILLISECOND)
+
+struct request *request_create(struct server *server, const char *target)
+{
+    struct request *request = calloc(1, sizeof *request);
+    if (!request)
+        return NULL;
+    request->target = strdup(target);
+    if (!request->target) {
+        free(request);
+        return NULL;
+    }
+    request->server = server;
+    request->arrived = clock_ns();
+    request->deadline = request->proxy_deadline = CLOCK_NEVER;
+    request_id_make(request->id);
+    return request;
+}
+
+void request_free(struct request *request)
+{
+    if (!request)
+        return;
+    request_drop_body(request);
+    if (!request->answer.body_is_static)
+        free(request->answer.body);
+    budget_give_all(request->server->parts.budget, &request->share);
+    free(request->weights);
+    free(request->parameter);
+    free(request->target);
+    free(request);
+}
+
+static void set_answer(struct request *request, struct answer answer)
+{
+    if (!request->answer.body_is_static)
+        free(request->answer.body);
+    request->answer = answer;
+}
+
+void request_fail(struct request *request, const struct error *error)
+{
+    static const char last_resort[] =
+        "{\"type\":\"urn:attnd:problem:out-of-memory\",\"title\":\"Memory ran out\",\"status\":503,"
+        "\"detail\":\"memory ran out\",\"instance\":\"\",\"error\":\"memory ran out\"}";
+    struct text body = {0};
+    problem_document(error, request->id, &body);
+    struct answer answer = {.status = problem_status(error->code),
+                            .error = error->code,
+                            .content_type = "application/problem+json",
+                            .body = body.data,
+                            .length = body.length};
+    if (body.failed) {
+        text_free(&body);
+        answer = (struct answer){.status = 503,
+                                 .error = ERROR_OUT_OF_MEMORY,
+                                 .content_type = "application/problem+json",
+                                 .body = (char *)last_resort,
+                                 .length = sizeof last_resort - 1,
+                                 .body_is_static = true};
+    }
+    set_answer(request, answer);
+}
+
+void request_succeed(struct request *request, const char *content_type, char *body, size_t length)
+{
+    set_answer(request, (struct answer){.status = 200, .content_type = content_type, .body = body, .length = length});
+}
+
+void request_succeed_static(struct request *request, const char *content_type, const char *body, size_t length)
+{
+    set_answer(request, (struct answer){.status = 200,
+                                        .content_type = content_type,
+                                        .body = (char *)body,
+                                        .length = length,
+                                        .body_is_static = true});
+}
+
+static bool grow_body(struct request *request, size_t capacity, struct error *error)
+{
+    if (!budget_take(request->server->parts.budget, &request->share, capacity - request->body_capacity, error))
+        return false;
+    char *grown = realloc(request->body, capacity);
+    if (!grown) {
+        budget_give(request->server->parts.budget, &request->share, capacity - request->body_capacity);
+        return error_out_of_memory(error);
+    }
+    request->body = grown;
+    request->body_capacity = capacity;
+    return true;
+}
+
+static bool over_limit(const struct request *request, struct error *error)
+{
+    return error_set(error, ERROR_TOO_LARGE,
+                     "the body is over limits.max_body_bytes (%lld); send less at once, or raise the setting",
+                     (long long)request->server->parts.config->limits.max_body_bytes);
+}
+
+bool request_expect_body(struct request *request, size_t length, struct error *error)
+{
+    if (length > (size_t)request->server->parts.config->limits.max_body_bytes)
+        return over_limit(request, error);
+    return length == 0 || grow_body(request, length, error);
+}
+
+bool request_add_body(struct request *request, const char *data, size_t length, struct error *error)
+{
+    size_t limit = (size_t)request->server->parts.config->limits.max_body_bytes, needed;
+    if (!size_add(request->body_length, length, &needed) || needed > limit)
+        return over_limit(request, error);
+    if (needed > request->body_capacity) {
+        size_t doubled = size_max(2 * request->body_capacity, FIRST_BODY_BYTES);
+        if (!grow_body(request, size_max(needed, size_min(doubled, limit)), error))
+            return false;
+    }
+    if (length)
+        memcpy(request->body + request->body_length, data, length);
+    request->body_length = needed;
+    return true;
+}
+
+void request_drop_body(struct request *request)
+{
+    free(request->body);
+    budget_give(request->server->parts.budget, &request->share, request->body_capacity);
+    request->body = NULL;
+    request->body_length = request->body_capacity = 0;
+}
+
+/* Workers ask between tiles. */
+static bool job_cancelled(struct job *job)
+{
+    struct error ignored;
+    return request_lapsed(request_of_job(job), false, &ignored) != ERROR_NONE;
+}
+
+void request_submit(struct request *request)
+{
+    struct server *server = request->server;
+    struct error error;
+    request->job.cancelled = job_cancelled;
+    request->submitted = clock_ns();
+    MHD_suspend_connection(request->mhd);
+    if (pool_submit(server->parts.pool, &request->job, &error)) {
+        /* Only now can the watchdog find it in the queue. It may even be done: the polling thread that would see that
+         * is this one. */
+        connections_enter(&server->connections, request->connection, CONNECTION_WORKING, request->deadline);
+        return;
+    }
+    request_fail(request, &error);
+    request_resume(request);
+}
+
+void request_resume(struct request *request)
+{
+    MHD_resume_connection(request->mhd);
+}
+
+static bool client_gone(int descriptor)
+{
+    struct tcp_state state;
+    return !tcp_state(descriptor, &state) || !state.open;
+}
+
+enum error_code request_lapsed(struct request *request, bool look_now, struct error *error)
+{
+    uint64_t now = clock_ns();
+    if (now >= request->deadline) {
+        error_set(error, ERROR_DEADLINE, "no answer within %s; ask for less, or allow more time",
+                  request->deadline == request->proxy_deadline ? "x-envoy-expected-rq-timeout-ms"
+                                                               : "server.request_timeout_s");
+        return ERROR_DEADLINE;
+    }
+    if (!look_now && now < atomic_load_explicit(&request->next_look, memory_order_relaxed))
+        return ERROR_NONE;
+    atomic_store_explicit(&request->next_look, now + LOOK_NS, memory_order_relaxed);
+    if (client_gone(request->connection->descriptor)) {
+        error_set(error, ERROR_CLIENT_GONE, "the client closed its connection");
+        return ERROR_CLIENT_GONE;
+    }
+    return ERROR_NONE;
+}
+
+static void server_timing(const struct request *request, char *text, size_t size)
+{
+    const struct timing *t = &request->timing;
+    int length = snprintf(text, size, "parse;dur=%.3f, queue;dur=%.3f, compute;dur=%.3f", t->parse_us / 1e3,
+                          t->queue_us / 1e3, t->compute_us / 1e3);
+    if (t->encoded_whole)
+        snprintf(text + length, size - (size_t)length, ", encode;dur=%.3f", t->encode_us / 1e3);
+}
+
+enum MHD_Result request_send(struct request *request)
+{
+    struct answer *answer = &request->answer;
+    struct server *server = request->server;
+    char text[160];
+    if (answer->error == ERROR_CLIENT_GONE)
+        return MHD_NO;
+    /* The answer's memory stays the request's until it has ended, whoever sends it. */
+    struct MHD_Response *response = MHD_create_response_from_buffer(
+        answer->length, answer->length ? answer->body : (char *)"", MHD_RESPMEM_PERSISTENT);
+    if (!response)
+        return MHD_NO;
+    enum MHD_Result ok = MHD_add_response_header(response, "Content-Type", answer->content_type);
+    ok &= MHD_add_response_header(response, "x-request-id", request->id);
+    server_timing(request, text, sizeof text);
+    ok &= MHD_add_response_header(response, "server-timing", text);
+    if (answer->error == ERROR_METHOD_NOT_ALLOWED)
+        ok &= MHD_add_response_header(response, "Allow", route_allow(request->route));
+    if (problem_retry_after(answer->error)) {
+        snprintf(text, sizeof text, "%u", problem_retry_after(answer->error));
+        ok &= MHD_add_response_header(response, "Retry-After", text);
+    }
+    if (request->answered_early || atomic_load(&server->state) != SERVER_RUNNING)
+        ok &= MHD_add_response_header(response, "Connection", "close");
+    connections_enter(&server->connections, request->connection, CONNECTION_ANSWERING,
+                      clock_after(clock_ns(), server->parts.config->server.send_timeout_s));
+    if (ok == MHD_YES)
+        ok = MHD_queue_response(request->mhd, answer->status, response);
+    MHD_destroy_response(response);
+    return ok;
+}
+
+void request_log(const struct request *request, bool sent)
+{
+    const struct answer *answer = &request->answer;
+    bool gone = !answer->status || !sent;
+    /* Probes come every few seconds for as long as the server lives; those that succeed say nothing. */
+    bool routine = request->route && route_is_probe(request->route) && answer->status == 200;
+    log_event(routine ? LOG_DEBUG : LOG_INFO, "request", LOG_STRING("request_id", request->id),
+              LOG_STRING("method", request->method),
+              LOG_STRING("route", request->route ? route_pattern(request->route) : "other"),
+              LOG_INTEGER("status", answer->status ? answer->status : problem_status(ERROR_CLIENT_GONE)),
+              LOG_STRING("error", answer->error != ERROR_NONE ? error_slug(answer->error)
+                                  : gone                      ? error_slug(ERROR_CLIENT_GONE)
+                                                              : NULL),
+              LOG_STRING("weights", request->weights), LOG_INTEGER("bytes_in", request->bytes_in),
+              LOG_INTEGER("bytes_out", answer->length), LOG_NUMBER("parse_us", request->timing.parse_us),
+              LOG_NUMBER("queue_us", request->timing.queue_us), LOG_NUMBER("compute_us", request->timing.compute_us),
+              LOG_NUMBER("encode_us", request->timing.encode_us),
+              LOG_NUMBER("total_us", (double)(clock_ns() - request->arrived) / 1e3));
+}

@@ -1,0 +1,105 @@
+/* One HTTP request, from its request line to the last byte of its answer.
+ *
+ * Owner: the polling thread of its connection, except while the connection is suspended (CONNECTION_WORKING): then the
+ * job has it, that is, whoever runs or withdraws the job. Suspending and resuming hand it over. */
+#ifndef ATTND_SERVER_REQUEST_H
+#define ATTND_SERVER_REQUEST_H
+
+#include "base/error.h"
+#include "runtime/budget.h"
+#include "runtime/pool.h"
+#include "server/context.h"
+#include "server/request_id.h"
+
+#include <microhttpd.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct route;
+
+/* A body that is refused is still read and thrown away up to this much, so that the client hears the answer. */
+#define REQUEST_MAX_DISCARDED ((size_t)8 << 20)
+
+struct answer {
+    unsigned status;          /* 0: none yet */
+    enum error_code error;    /* ERROR_NONE for a success */
+    const char *content_type; /* static */
+    char *body;               /* malloc, or static memory where body_is_static */
+    size_t length;
+    bool body_is_static;
+};
+
+struct timing {
+    double parse_us, queue_us, compute_us, encode_us;
+    bool encoded_whole; /* encode_us says how long the whole document took */
+};
+
+struct request {
+    struct job job;
+    struct server *server;
+    struct connection *connection;
+    struct MHD_Connection *mhd;
+    char id[REQUEST_ID_BYTES];
+    char *target;              /* the raw request target, as it was sent */
+    const char *method;        /* libmicrohttpd's, valid until the request ends */
+    const struct route *route; /* NULL: unknown */
+    char *parameter;           /* the decoded {name} of the route; NULL: it has none */
+    bool headers_seen, answered_early;
+    uint64_t arrived;           /* clock_ns at the request line */
+    uint64_t deadline;          /* by when an answer has to begin */
+    uint64_t proxy_deadline;    /* what the proxy in front said of it; CLOCK_NEVER: nothing */
+    uint64_t submitted;         /* when the job was queued */
+    _Atomic uint64_t next_look; /* when the client's socket is looked at again */
+    char *body;                 /* [body_length], body_capacity allocated */
+    size_t body_length, body_capacity, bytes_in;
+    struct budget_share share; /* what this request holds of the memory budget */
+    struct error refusal;      /* code ERROR_NONE: it is not refused */
+    struct answer answer;
+    struct timing timing;
+    char *weights; /* the set's name, for the log; NULL: none */
+};
+
+/* NULL when memory ran out. */
+struct request *request_create(struct server *server, const char *target);
+void request_free(struct request *request);
+
+/* Answers with the problem document of *error. */
+void request_fail(struct request *request, const struct error *error);
+/* Answers 200 with `body` [length], which it takes over (malloc). */
+void request_succeed(struct request *request, const char *content_type, char *body, size_t length);
+/* Answers 200 with memory that outlives the server. */
+void request_succeed_static(struct request *request, const char *content_type, const char *body, size_t length);
+
+/* A body of `length` bytes is announced (0: of unknown length, or none): ERROR_TOO_LARGE, ERROR_BUDGET_FULL or
+ * ERROR_OUT_OF_MEMORY when it cannot be kept. */
+bool request_expect_body(struct request *request, size_t length, struct error *error);
+/* Adds bytes of the body; *error is ERROR_TOO_LARGE, ERROR_BUDGET_FULL or ERROR_OUT_OF_MEMORY when they cannot be kept.
+ */
+bool request_add_body(struct request *request, const char *data, size_t length, struct error *error);
+/* The body is not needed any more: frees it and gives its share back. */
+void request_drop_body(struct request *request);
+
+/* Suspends the connection and queues the job (request->job.run must be set), or fails the request. On the polling
+ * thread. */
+void request_submit(struct request *request);
+/* The job is done and request->answer filled: resumes the connection. The request belongs to the polling thread from
+ * here on. */
+void request_resume(struct request *request);
+
+/* Why the job should go no further: ERROR_DEADLINE, ERROR_CLIENT_GONE or ERROR_NONE. The first two fill *error. Looks
+ * at the socket, at most every few milliseconds unless `now`. */
+enum error_code request_lapsed(struct request *request, bool look_now, struct error *error);
+
+/* Queues the answer with libmicrohttpd. */
+enum MHD_Result request_send(struct request *request);
+
+/* The line in the log, when all is over. `sent`: the client's side has taken the whole answer. */
+void request_log(const struct request *request, bool sent);
+
+static inline struct request *request_of_job(struct job *job)
+{
+    return (struct request *)((char *)job - offsetof(struct request, job));
+}
+
+#endif

@@ -1,0 +1,27 @@
+/* The static table of routes. */
+#ifndef ATTND_SERVER_ROUTES_H
+#define ATTND_SERVER_ROUTES_H
+
+#include "base/error.h"
+#include "server/request.h"
+
+#include <stdbool.h>
+
+/* Fills request->answer before it returns, or queues a job that will (request_submit). Runs on a polling thread and
+ * must not block. */
+typedef void route_handler(struct request *request);
+
+/* Finds the route of `method` and request->target: fills request->route (also on ERROR_METHOD_NOT_ALLOWED) and
+ * request->parameter. Matching is on the raw target, query cut off: an encoded slash is no slash. */
+bool route_find(struct request *request, const char *method, struct error *error);
+
+const char *route_pattern(const struct route *route);
+/* "GET, HEAD" */
+const char *route_allow(const struct route *route);
+/* Whether it reads a body. */
+bool route_takes_body(const struct route *route);
+/* Whether it is asked by probes, again and again. */
+bool route_is_probe(const struct route *route);
+void route_handle(struct request *request);
+
+#endif

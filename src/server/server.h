@@ -1,0 +1,39 @@
+/* The HTTP server: what main starts, drains and stops. */
+#ifndef ATTND_SERVER_SERVER_H
+#define ATTND_SERVER_SERVER_H
+
+#include "base/error.h"
+#include "config/config.h"
+#include "runtime/budget.h"
+#include "runtime/pool.h"
+#include "weights/registry.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct server;
+
+/* What the server works with; all of it must outlive the server. */
+struct server_parts {
+    const struct config *config;
+    const struct weights_registry *registry;
+    struct memory_budget *budget;
+    struct pool *pool;
+};
+
+/* Binds and listens on every configured address, starts libmicrohttpd's polling threads, the acceptor and the watchdog.
+ * NULL on failure (ERROR_IO: a sentence that names the address and the remedy). */
+struct server *server_start(const struct server_parts *parts, struct error *error);
+
+/* The n-th address it listens on, as "127.0.0.1:8080" with the port that was really taken; NULL behind the last. */
+const char *server_address(const struct server *server, size_t n);
+
+/* Readiness fails from now on, and every answer asks its client to close; everything else goes on. */
+void server_drain(struct server *server);
+
+/* Takes what waits in the backlog, closes the listeners and the idle connections, answers every request that is here
+ * (503 where its work has not begun), stops the threads and frees. The pool's queue is dropped, its workers still run.
+ * server_stop(NULL) is fine. */
+void server_stop(struct server *server);
+
+#endif

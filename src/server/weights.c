@@ -1,0 +1,72 @@
+/* GET /v1/weights and /v1/weights/{name}: the weight sets in memory. */
+#include "server/endpoints.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* RFC 3339, UTC, whole seconds. */
+static void date_text(const struct timespec *when, char *text, size_t size)
+{
+    struct tm utc;
+    gmtime_r(&when->tv_sec, &utc);
+    strftime(text, size, "%Y-%m-%dT%H:%M:%SZ", &utc);
+}
+
+/* NULL when memory ran out. */
+static json_t *describe(const struct weight_set *set)
+{
+    const struct attention_shape *shape = &set->shape;
+    char loaded_at[32];
+    if (!set->ready)
+        return json_pack("{s:s, s:s, s:s, s:s}", "name", set->name, "source", set->source, "state", "failed", "error",
+                         set->failure);
+    date_text(&set->loaded_at, loaded_at, sizeof loaded_at);
+    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:b, s:s, s:s}", "name", set->name,
+                     "source", set->source, "state", "ready", "d_model", (json_int_t)shape->d_model, "num_heads",
+                     (json_int_t)shape->num_heads, "num_kv_heads", (json_int_t)shape->num_kv_heads, "d_k",
+                     (json_int_t)shape->d_k, "d_v", (json_int_t)shape->d_v, "dtype", "f32", "parameters",
+                     (json_int_t)set->parameters, "bytes", (json_int_t)(set->parameters * sizeof(float)), "bias",
+                     set->bias, "digest", set->digest, "loaded_at", loaded_at);
+}
+
+/* Answers with `document`, which it takes over; NULL stands for memory that ran out. */
+static void succeed(struct request *request, json_t *document)
+{
+    char *body = document ? json_dumps(document, JSON_COMPACT) : NULL;
+    json_decref(document);
+    if (body) {
+        request_succeed(request, "application/json", body, strlen(body));
+        return;
+    }
+    struct error error;
+    error_out_of_memory(&error);
+    request_fail(request, &error);
+}
+
+void weights_list_handle(struct request *request)
+{
+    const struct weights_registry *registry = request->server->parts.registry;
+    json_t *list = json_array();
+    bool whole = list != NULL;
+    for (size_t i = 0; i < registry->count && whole; i++)
+        whole = json_array_append_new(list, describe(registry->sets[i])) == 0;
+    json_t *document = whole ? json_pack("{s:O}", "weights", list) : NULL;
+    json_decref(list);
+    succeed(request, document);
+}
+
+void weights_get_handle(struct request *request)
+{
+    const struct weights_registry *registry = request->server->parts.registry;
+    struct error error;
+    for (size_t i = 0; i < registry->count; i++)
+        if (strcmp(registry->sets[i]->name, request->parameter) == 0) {
+            succeed(request, describe(registry->sets[i]));
+            return;
+        }
+    registry_find(registry, request->parameter, &error);
+    error.has_pointer = false; /* the name stands in the path, not in a document */
+    request_fail(request, &error);
+}

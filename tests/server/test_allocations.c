@@ -1,0 +1,184 @@
+/* The server survives, at every n, the failure of its n-th allocation: at start, and while it answers. */
+#include "config/config.h"
+#include "engine/attention.h"
+#include "fail_alloc.h"
+#include "runtime/budget.h"
+#include "runtime/pool.h"
+#include "server/server.h"
+#include "suite.h"
+#include "telemetry/log.h"
+#include "weights/registry.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* More allocations than any of these paths makes: a test that runs into it has found a loop. */
+#define MOST 2000
+
+static struct config config;
+static struct weights_registry registry;
+static struct memory_budget budget;
+static struct pool *pool;
+
+static void set_up(void)
+{
+    static const char *const listen[] = {"127.0.0.1:0"}, *const environment[] = {NULL};
+    const struct config_flags flags = {.listen = listen, .listen_count = 1};
+    const struct pool_options options = {.workers = 2, .queue_depth = 8};
+    struct faults faults = {0}, warnings = {0};
+    struct error error;
+    ck_assert(engine_init(NULL, &error));
+    ck_assert(config_load(&flags, environment, &config, &faults, &warnings));
+    ck_assert(registry_load(&config, &registry, &faults, &warnings));
+    ck_assert(log_start(open("/dev/null", O_WRONLY | O_CLOEXEC), LOG_INFO, LOG_JSON, &error));
+    budget_init(&budget, 0);
+    pool = pool_create(&options, &error);
+    ck_assert_ptr_nonnull(pool);
+}
+
+static void tear_down(void)
+{
+    pool_free(pool);
+    log_stop();
+    registry_free(&registry);
+    config_free(&config);
+}
+
+static struct server *start(struct error *error)
+{
+    const struct server_parts parts = {.config = &config, .registry = &registry, .budget = &budget, .pool = pool};
+    return server_start(&parts, error);
+}
+
+static struct sockaddr_in address_of(const struct server *server)
+{
+    int port;
+    ck_assert_int_eq(sscanf(server_address(server, 0), "127.0.0.1:%d", &port), 1);
+    return (struct sockaddr_in){
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+}
+
+/* Sends `request` on a connection of its own and reads all that comes back, NUL-terminated. Allocates nothing, and
+ * asserts nothing: check allocates when it does. */
+static size_t exchange(const struct sockaddr_in *to, const char *request, size_t length, char *answer, size_t size)
+{
+    const struct timeval timeout = {.tv_sec = 30};
+    int client = socket(AF_INET, SOCK_STREAM, 0);
+    size_t got = 0;
+    setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+    if (connect(client, (const struct sockaddr *)to, sizeof *to) == 0) {
+        (void)!send(client, request, length, MSG_NOSIGNAL);
+        for (ssize_t more; got < size - 1 && (more = recv(client, answer + got, size - 1 - got, 0)) > 0;)
+            got += (size_t)more;
+    }
+    close(client);
+    answer[got] = '\0';
+    return got;
+}
+
+#define HEAD(line) line " HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+
+/* Builds the requests that are tried. `good` decides whether its body is right. */
+static size_t forward_request(char *to, size_t size, bool good, bool chunked)
+{
+    char body[2048] = "{\"input\":[[";
+    for (int i = 0; i < (good ? 64 : 63); i++)
+        snprintf(body + strlen(body), sizeof body - strlen(body), "%s0.5", i ? "," : "");
+    strcat(body, "]],\"id\":\"an id\",\"head_mask\":[1,1,1,1,1,1,1,0.5],\"attention_mask\":[true]}");
+    size_t length = strlen(body);
+    if (chunked)
+        return (size_t)snprintf(to, size,
+                                HEAD("POST /v1/forward") "Transfer-Encoding: chunked\r\n\r\n%zx\r\n%s\r\n0\r\n\r\n",
+                                length, body);
+    return (size_t)snprintf(to, size, HEAD("POST /v1/forward") "Content-Length: %zu\r\n\r\n%s", length, body);
+}
+
+static size_t importance_request(char *to, size_t size)
+{
+    char body[2048] = "{\"input\":[[";
+    for (int i = 0; i < 64; i++)
+        snprintf(body + strlen(body), sizeof body - strlen(body), "%s0.5", i ? "," : "");
+    strcat(body, "]],\"id\":7,\"method\":\"zero\",\"prune_plan\":true,\"tolerance\":0.5}");
+    return (size_t)snprintf(to, size, HEAD("POST /v1/heads/importance") "Content-Length: %zu\r\n\r\n%s", strlen(body), body);
+}
+
+START_TEST(answers)
+{
+    static const char *const simple[] = {HEAD("GET /v1/weights") "\r\n", HEAD("GET /v1/weights/demo") "\r\n",
+                                         HEAD("GET /v1/weights/none") "\r\n", HEAD("GET /openapi.json") "\r\n",
+                                         HEAD("GET /none") "\r\n"};
+    static const char *const wanted[] = {"HTTP/1.1 200", "HTTP/1.1 200", "HTTP/1.1 404", "HTTP/1.1 200",
+                                         "HTTP/1.1 404", "HTTP/1.1 200", "HTTP/1.1 422", "HTTP/1.1 200", "HTTP/1.1 200"};
+    static char request[4096], control[4096], answer[1 << 20];
+    struct error error;
+    struct server *server = start(&error);
+    ck_assert_ptr_nonnull(server);
+    const struct sockaddr_in to = address_of(server);
+    size_t control_length = forward_request(control, sizeof control, true, false), length;
+    if (_i < 5)
+        length = (size_t)snprintf(request, sizeof request, "%s", simple[_i]);
+    else if (_i < 8)
+        length = forward_request(request, sizeof request, _i != 6, _i == 7);
+    else
+        length = importance_request(request, sizeof request);
+
+    size_t failures = 0;
+    for (size_t n = 1; n < MOST; n++) {
+        fail_alloc_at(n);
+        size_t got = exchange(&to, request, length, answer, sizeof answer);
+        bool happened = fail_alloc_happened();
+        fail_alloc_at(0);
+        bool right = strncmp(answer, wanted[_i], strlen(wanted[_i])) == 0;
+        bool refused = strncmp(answer, "HTTP/1.1 503", 12) == 0 && strstr(answer, "out-of-memory");
+        ck_assert_msg(right || refused || got == 0, "failure %zu: %.200s", n, answer);
+        if (!happened) {
+            ck_assert_msg(right, "without a failure: %.200s", answer);
+            break;
+        }
+        failures++;
+        exchange(&to, control, control_length, answer, sizeof answer);
+        ck_assert_msg(strncmp(answer, "HTTP/1.1 200", 12) == 0 && strstr(answer, "\"output\":[["),
+                      "after failure %zu: %.200s", n, answer);
+    }
+    ck_assert_uint_gt(failures, 1);
+    ck_assert_uint_lt(failures, MOST - 1);
+    server_drain(server);
+    server_stop(server);
+    ck_assert_uint_eq(budget.used, 0);
+}
+END_TEST
+
+START_TEST(start_up)
+{
+    for (size_t n = 1; n < MOST; n++) {
+        struct error error = {0};
+        fail_alloc_at(n);
+        struct server *server = start(&error);
+        bool happened = fail_alloc_happened();
+        fail_alloc_at(0);
+        ck_assert(server || error.code == ERROR_OUT_OF_MEMORY || error.code == ERROR_IO);
+        server_stop(server);
+        if (!happened)
+            return;
+    }
+    ck_abort_msg("the start never goes without a failure");
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *s = suite_create("allocations");
+    TCase *c = tcase_create("allocations");
+    tcase_add_checked_fixture(c, set_up, tear_down);
+    tcase_set_timeout(c, 60);
+    tcase_add_loop_test(c, answers, 0, 9);
+    tcase_add_test(c, start_up);
+    suite_add_tcase(s, c);
+    return s;
+}
