@@ -1,0 +1,86 @@
+/* Fuzzes whole requests: decoded, checked against a small weight set, and answered with zeros. What is accepted is JSON
+ * to jansson too, its tensors have the sizes that the engine will read, and its answer is no longer than was predicted.
+ */
+#include "codec/forward_answer.h"
+#include "codec/forward_request.h"
+
+#include <jansson.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check(bool holds)
+{
+    if (!holds)
+        abort();
+}
+
+static const struct attention_shape SHAPE = {
+    .d_model = 4, .num_heads = 2, .num_kv_heads = 2, .d_k = 2, .d_v = 2, .scale = 1, .projected = true};
+
+/* Reads the last number of everything that the engine will read. */
+static void touch(const struct forward_request *request, const struct forward_input *problem)
+{
+    size_t queries = problem->batch * problem->query_length, keys = problem->batch * problem->key_length;
+    size_t pairs = queries * problem->key_length;
+    volatile float sum = 0;
+    check(queries > 0 && keys > 0 && (!problem->rank2 || problem->batch == 1));
+    sum += problem->query[queries * SHAPE.d_model - 1] + problem->key[keys * SHAPE.d_model - 1] +
+           problem->value[keys * SHAPE.d_model - 1];
+    if (problem->mask_kind)
+        sum += problem->mask[(problem->mask_kind == FORWARD_MASK_KEYS ? keys : pairs) - 1];
+    if (problem->bias)
+        sum += problem->bias[SHAPE.num_heads * (problem->bias_per_sequence ? pairs : pairs / problem->batch) - 1];
+    if (problem->head_mask)
+        sum += problem->head_mask[SHAPE.num_heads - 1];
+    (void)sum;
+    check(!request->include_heads == !request->n_include_heads && request->n_include_heads <= SHAPE.num_heads);
+    for (size_t i = 0; i < request->n_include_heads; i++)
+        check(request->include_heads[i] < SHAPE.num_heads);
+    check(request->returned && request->decimals >= -1 && request->decimals <= 9);
+}
+
+static void answer(const struct forward_request *request, const struct forward_input *problem)
+{
+    struct forward_timing timing = {0};
+    struct text text = {0};
+    struct error error;
+    size_t bytes;
+    if (!forward_answer_bytes(request, &SHAPE, problem, &bytes, &error) || bytes > 1 << 16)
+        return;
+    float *zeros = calloc(bytes, sizeof *zeros); /* every number has a byte of text at least */
+    const struct forward_result result = {
+        .output = zeros, .attention = zeros, .heads = zeros, .query = zeros, .key = zeros, .value = zeros};
+    check(forward_answer_encode(request, &SHAPE, problem, &result, "name", "digest", &timing, &text, &error));
+    check(text.length <= bytes);
+    json_t *root =
+        json_loadb(text.data, text.length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
+    check(root != NULL);
+    json_decref(root);
+    text_free(&text);
+    free(zeros);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct forward_request request;
+    struct forward_input problem;
+    struct error error = {0};
+    memset(&request, 0x55, sizeof request);
+    if (!forward_request_decode((const char *)data, size, &request, &error)) {
+        check(error.code != ERROR_NONE && error.message[0] && error.code != ERROR_OUT_OF_MEMORY);
+        return 0;
+    }
+    json_t *root =
+        json_loadb((const char *)data, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
+    check(root != NULL);
+    json_decref(root);
+    if (forward_request_check(&request, &SHAPE, &problem, &error)) {
+        touch(&request, &problem);
+        answer(&request, &problem);
+    }
+    forward_request_free(&request);
+    return 0;
+}
