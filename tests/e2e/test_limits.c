@@ -1,0 +1,376 @@
+/* Every limit and every deadline: what is over it is refused with its name, what was held comes back, and the rest is
+ * served. */
+#include "expect.h"
+#include "raw_socket.h"
+#include "suite.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SILENCE   20
+#define POST      "POST " FORWARD " HTTP/1.1\r\nHost: a\r\n"
+#define JSON_TYPE "Content-Type: application/json\r\n"
+
+static struct server_process *start(const char *server_members, const char *limits)
+{
+    char members[512];
+    snprintf(members, sizeof members, "'limits':{%s}", limits);
+    return server_process_start(&(struct server_options){.server_members = server_members, .members = members});
+}
+
+static struct http_call forward_call(const char *body, const char *const *headers)
+{
+    return (struct http_call){
+        .method = "POST", .path = FORWARD, .body = body, .length = strlen(body), .headers = headers};
+}
+
+/* ---- 413 and 429 */
+
+START_TEST(body_over_max_body_bytes)
+{
+    struct server_process *server = start(NULL, "'max_body_bytes':100000");
+    char *body = calloc(200001, 1);
+    memset(body, ' ', 200000);
+    struct reply reply = http_post(server, FORWARD, body);
+    expect_problem(&reply, 413, NULL, "max_body_bytes", "a body of 200000 bytes");
+    ck_assert_ptr_nonnull(strstr(reply.body, "100000"));
+    reply_free(&reply);
+    free(body);
+
+    /* At once, before the body. */
+    static const char *const heads[] = {POST JSON_TYPE "Content-Length: 99999999999\r\n\r\n",
+                                        POST JSON_TYPE "Expect: 100-continue\r\nContent-Length: 200000\r\n\r\n"};
+    for (size_t i = 0; i < 2; i++) {
+        struct raw_answer answer = raw_exchange_text(server, heads[i], SILENCE);
+        ck_assert_msg(raw_status(&answer) == 413 && strstr(answer.data, "max_body_bytes"), "%s: %s", heads[i],
+                      answer.data);
+        ck_assert_uint_eq(raw_answers(&answer), 1);
+        ck_assert(answer.closed);
+        raw_answer_free(&answer);
+    }
+
+    /* Chunks: the answer comes where the limit is passed, though the end never does. */
+    int descriptor = raw_connect(server, 0);
+    char *chunk = malloc(0x4000 + 16), *to = chunk + sprintf(chunk, "4000\r\n");
+    memset(to, ' ', 0x4000);
+    strcpy(to + 0x4000, "\r\n");
+    ck_assert(raw_send_text(descriptor, POST JSON_TYPE "Transfer-Encoding: chunked\r\n\r\n"));
+    for (size_t i = 0; i < 7; i++)
+        (void)raw_send_text(descriptor, chunk);
+    struct raw_answer answer = raw_receive(descriptor, SILENCE, NULL);
+    ck_assert_msg(raw_status(&answer) == 413, "%s", answer.data);
+    ck_assert(answer.closed);
+    raw_answer_free(&answer);
+    close(descriptor);
+    free(chunk);
+
+    char *small = small_request(), *padded = calloc(100001, 1);
+    memset(padded, ' ', 100000);
+    memcpy(padded, small, strlen(small));
+    reply = http_post(server, FORWARD, padded);
+    ck_assert_int_eq(reply.status, 200);
+    reply_free(&reply);
+    free(padded);
+    free(small);
+    server_process_stop(server);
+}
+END_TEST
+
+START_TEST(answer_over_max_response_bytes)
+{
+    struct server_process *server = start(NULL, "'max_response_bytes':100000");
+    char *heavy = heavy_request(400), *end = strstr(heavy, ",\"return\"");
+    *end = '\0';
+    char *maps = quoted("%s}", heavy);
+    struct reply reply = http_post(server, FORWARD, maps);
+    expect_problem(&reply, 413, NULL, "max_response_bytes", "400 x 400 maps");
+    ck_assert_ptr_nonnull(strstr(reply.body, "100000"));
+    reply_free(&reply);
+    free(maps);
+    char *less = quoted("%s,'return':['attention'],'include_heads':[0],'top_k':1,'encoding':'base64'}", heavy);
+    reply = http_post(server, FORWARD, less);
+    ck_assert_msg(reply.status == 200, "status %ld: %.200s", reply.status, reply.body);
+    reply_free(&reply);
+    free(less);
+    free(heavy);
+    server_process_stop(server);
+}
+END_TEST
+
+START_TEST(work_over_max_request_gflop)
+{
+    struct server_process *server = start(NULL, "'max_request_gflop':0.01");
+    char *heavy = heavy_request(1000);
+    struct reply reply = http_post(server, FORWARD, heavy);
+    expect_problem(&reply, 413, NULL, "max_request_gflop", "1000 tokens");
+    reply_free(&reply);
+    free(heavy);
+    expect_served(server);
+    server_process_stop(server);
+}
+END_TEST
+
+START_TEST(more_than_the_budget_can_ever_hold)
+{
+    struct server_process *server = start(NULL, "'memory_budget_bytes':4000000");
+    char *heavy = heavy_request(2000), *end = strstr(heavy, ",\"return\"");
+    *end = '\0';
+    char *maps = quoted("%s,'encoding':'base64'}", heavy);
+    struct reply reply = http_post(server, FORWARD, maps);
+    expect_problem(&reply, 413, NULL, "memory_budget_bytes", "2000 x 2000 maps in 4 MB");
+    reply_free(&reply);
+    free(maps);
+    free(heavy);
+    struct raw_answer answer = raw_exchange_text(server, POST JSON_TYPE "Content-Length: 20000000\r\n\r\n", SILENCE);
+    ck_assert_msg(raw_status(&answer) == 413 && strstr(answer.data, "memory_budget_bytes"), "%s", answer.data);
+    raw_answer_free(&answer);
+    expect_served(server);
+    server_process_stop(server);
+}
+END_TEST
+
+START_TEST(a_full_budget)
+{
+    struct server_process *server = start(NULL, "'memory_budget_bytes':60000000");
+    static const char head[] = POST JSON_TYPE "Expect: 100-continue\r\nContent-Length: 40000000\r\n\r\n";
+    int first = raw_connect(server, 0);
+    ck_assert(raw_send_text(first, head));
+    struct raw_answer answer = raw_receive(first, PATIENCE_SECONDS, "\r\n\r\n");
+    ck_assert_int_eq(raw_status(&answer), 100);
+    raw_answer_free(&answer);
+    answer = raw_exchange_text(server, head, SILENCE);
+    ck_assert_msg(raw_status(&answer) == 429 && strstr(answer.data, "memory budget") &&
+                      strstr(answer.data, "Retry-After: "),
+                  "%s", answer.data);
+    raw_answer_free(&answer);
+    expect_served(server);
+    close(first);
+    double until = seconds_now() + PATIENCE_SECONDS;
+    int status;
+    do { /* the server notices that the first has gone */
+        int next = raw_connect(server, 0);
+        ck_assert(raw_send_text(next, head));
+        answer = raw_receive(next, PATIENCE_SECONDS, "\r\n\r\n");
+        status = raw_status(&answer);
+        raw_answer_free(&answer);
+        close(next);
+    } while (status != 100 && seconds_now() < until);
+    ck_assert_int_eq(status, 100);
+    server_process_stop(server);
+}
+END_TEST
+
+START_TEST(a_full_queue)
+{
+    struct server_process *server = start("'drain_delay_s':0,'workers':1,'request_timeout_s':300", "'queue_depth':1");
+    char *heavy = heavy_request(3000);
+    struct http_call calls[12];
+    size_t served = 0, refused = 0;
+    for (size_t i = 0; i < 12; i++)
+        calls[i] = forward_call(heavy, NULL);
+    http_perform_all(server, calls, 12);
+    for (size_t i = 0; i < 12; i++) {
+        char after[16];
+        if (calls[i].reply.status == 200) {
+            served++;
+        } else {
+            expect_problem(&calls[i].reply, 429, NULL, "queue_depth", "a full queue");
+            ck_assert(reply_header(&calls[i].reply, "Retry-After", after, sizeof after) && atoi(after) > 0);
+            refused++;
+        }
+        reply_free(&calls[i].reply);
+    }
+    ck_assert_uint_gt(served, 0);
+    ck_assert_uint_gt(refused, 0);
+    free(heavy);
+    expect_served(server);
+    server_process_stop(server);
+}
+END_TEST
+
+/* ---- deadlines */
+
+START_TEST(deadline_of_the_request)
+{
+    struct server_process *server =
+        start("'drain_delay_s':0,'workers':1,'request_timeout_s':0.05", "'max_request_gflop':100000");
+    char *heavy = heavy_request(8000);
+    struct reply reply = http_post(server, FORWARD, heavy);
+    expect_problem(&reply, 504, NULL, "request_timeout_s", "8000 tokens in 50 ms");
+    reply_free(&reply);
+    reply = http_get(server, "/healthz");
+    ck_assert_int_eq(reply.status, 200);
+    reply_free(&reply);
+    free(heavy);
+    server_process_stop(server);
+}
+END_TEST
+
+START_TEST(deadline_of_the_proxy)
+{
+    struct server_process *server = start("'drain_delay_s':0,'workers':1,'request_timeout_s':300", "'queue_depth':16");
+    static const char *const soon[] = {"x-envoy-expected-rq-timeout-ms: 20", NULL};
+    static const char *const ignored[][2] = {{"x-envoy-expected-rq-timeout-ms: 0", NULL},
+                                             {"x-envoy-expected-rq-timeout-ms: soon", NULL},
+                                             {"x-envoy-expected-rq-timeout-ms: 300000", NULL}};
+    char *heavy = heavy_request(8000), *small = small_request();
+    struct reply reply = http_send(server, forward_call(heavy, soon));
+    expect_problem(&reply, 504, NULL, "x-envoy-expected-rq-timeout-ms", "8000 tokens in 20 ms");
+    reply_free(&reply);
+    for (size_t i = 0; i < 3; i++) {
+        reply = http_send(server, forward_call(small, ignored[i]));
+        ck_assert_msg(reply.status == 200, "%s: %ld", ignored[i][0], reply.status);
+        reply_free(&reply);
+    }
+    /* Those that wait behind a long one do not wait for its end. */
+    struct http_call calls[5];
+    for (size_t i = 0; i < 5; i++)
+        calls[i] = forward_call(heavy, i ? soon : NULL);
+    http_perform_all(server, calls, 5);
+    for (size_t i = 0; i < 5; i++) {
+        ck_assert_msg(calls[i].reply.status == (i ? 504 : 200), "request %zu: status %ld", i, calls[i].reply.status);
+        reply_free(&calls[i].reply);
+    }
+    free(small);
+    free(heavy);
+    server_process_stop(server);
+}
+END_TEST
+
+START_TEST(a_slow_upload)
+{
+    struct server_process *server = start("'drain_delay_s':0,'upload_timeout_s':1", "'queue_depth':16");
+    int slow = raw_connect(server, 0);
+    ck_assert(raw_send_text(slow, POST JSON_TYPE "Content-Length: 1000\r\n\r\n"));
+    double begun = seconds_now();
+    while (seconds_now() < begun + 20 &&
+           raw_send(slow, " ", 1)) { /* each byte is progress, and still the time is over */
+        struct raw_answer early = raw_receive(slow, 0.2, "\r\n\r\n");
+        bool answered = early.length > 0 || early.closed;
+        if (answered)
+            ck_assert_msg(raw_status(&early) == 408 && strstr(early.data, "upload_timeout_s"), "%s", early.data);
+        raw_answer_free(&early);
+        if (answered)
+            break;
+    }
+    ck_assert_msg(seconds_now() < begun + 20, "a body of a byte every 0.2 s was taken for 20 s");
+    struct raw_answer rest = raw_receive(slow, SILENCE, NULL);
+    ck_assert_msg(rest.closed, "the connection stays open after 408");
+    raw_answer_free(&rest);
+    close(slow);
+
+    struct raw_answer answer = raw_exchange_text(server, "GET /healthz HTTP/1.1\r\nHost: a\r\nX-Unfinished: ", SILENCE);
+    ck_assert_msg(answer.closed && (answer.length == 0 || raw_status(&answer) == 408), "headers that never end: %s",
+                  answer.data);
+    raw_answer_free(&answer);
+    expect_served(server);
+    server_process_stop(server);
+}
+END_TEST
+
+START_TEST(an_idle_connection)
+{
+    struct server_process *server = start("'drain_delay_s':0,'idle_timeout_s':1", "'queue_depth':16");
+    struct raw_answer answer = raw_exchange_text(server, "", SILENCE);
+    ck_assert_msg(answer.closed && answer.length == 0, "a connection without a request: %s", answer.data);
+    raw_answer_free(&answer);
+    answer = raw_exchange_text(server, "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n", SILENCE);
+    ck_assert_int_eq(raw_status(&answer), 200);
+    ck_assert_msg(answer.closed, "a connection after its request stays open");
+    raw_answer_free(&answer);
+    server_process_stop(server);
+}
+END_TEST
+
+/* Readers that stop hold the budget until it is full; then their time is over and it is free again. */
+START_TEST(a_reader_that_stops)
+{
+    struct server_process *server = start("'drain_delay_s':0,'send_timeout_s':2", "'memory_budget_bytes':60000000");
+    char *heavy = heavy_request(700), *end = strstr(heavy, ",\"return\"");
+    *end = '\0';
+    char *maps = quoted("%s,'return':['attention']}", heavy), *request;
+    ck_assert_int_ge(asprintf(&request, POST JSON_TYPE "Content-Length: %zu\r\n\r\n%s", strlen(maps), maps), 0);
+    int stopped[8], status = 0;
+    size_t count = 0;
+    while (count < 8 && status != 429) {
+        stopped[count] = raw_connect(server, 4096);
+        ck_assert(raw_send_text(stopped[count], request));
+        struct raw_answer answer = raw_receive(stopped[count], PATIENCE_SECONDS, "HTTP/1.1 ");
+        status = raw_status(&answer);
+        ck_assert_msg(status == 200 || status == 429, "%.200s", answer.data);
+        raw_answer_free(&answer);
+        count++;
+    }
+    ck_assert_msg(status == 429, "8 answers of some 20 MB fit into a budget of 60 MB");
+    ck_assert_msg(count > 1, "not even one fits");
+    double until = seconds_now() + PATIENCE_SECONDS;
+    long now;
+    do {
+        struct reply reply = http_post(server, FORWARD, maps);
+        now = reply.status;
+        reply_free(&reply);
+        if (now == 429)
+            sleep_ms(100);
+    } while (now == 429 && seconds_now() < until);
+    ck_assert_msg(now == 200, "status %ld once the readers' time was over", now);
+    for (size_t i = 0; i < count; i++)
+        close(stopped[i]);
+    free(request);
+    free(maps);
+    free(heavy);
+    server_process_stop(server);
+}
+END_TEST
+
+/* ---- bodies that nobody reads */
+
+START_TEST(a_refused_body_is_read_away)
+{
+    struct server_process *server = server_process_start(NULL);
+    struct http_client *client = http_client_open(server);
+    static const char *const csv[] = {"Content-Type: text/csv", NULL};
+    size_t length = 5 << 20;
+    char *body = malloc(length);
+    memset(body, '1', length);
+    struct http_call call = {.method = "POST", .path = FORWARD, .body = body, .length = length, .headers = csv};
+    http_client_perform(client, &call);
+    expect_problem(&call.reply, 415, NULL, NULL, "5 MiB of text/csv");
+    reply_free(&call.reply);
+    call = (struct http_call){.method = "GET", .path = "/healthz"};
+    http_client_perform(client, &call);
+    ck_assert_int_eq(call.reply.status, 200);
+    ck_assert_msg(call.reply.new_connections == 0, "the connection did not go on");
+    reply_free(&call.reply);
+    http_client_close(client);
+    free(body);
+
+    struct raw_answer answer =
+        raw_exchange_text(server, POST "Content-Type: text/csv\r\nContent-Length: 9000000\r\n\r\n", SILENCE);
+    ck_assert_int_eq(raw_status(&answer), 415);
+    ck_assert_msg(answer.closed, "9 MB are waited for");
+    raw_answer_free(&answer);
+    server_process_stop(server);
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *s = suite_create("e2e/limits");
+    TCase *c = tcase_create("limits");
+    tcase_add_test(c, body_over_max_body_bytes);
+    tcase_add_test(c, answer_over_max_response_bytes);
+    tcase_add_test(c, work_over_max_request_gflop);
+    tcase_add_test(c, more_than_the_budget_can_ever_hold);
+    tcase_add_test(c, a_full_budget);
+    tcase_add_test(c, a_full_queue);
+    tcase_add_test(c, deadline_of_the_request);
+    tcase_add_test(c, deadline_of_the_proxy);
+    tcase_add_test(c, a_slow_upload);
+    tcase_add_test(c, an_idle_connection);
+    tcase_add_test(c, a_reader_that_stops);
+    tcase_add_test(c, a_refused_body_is_read_away);
+    suite_add_tcase(s, c);
+    return s;
+}
