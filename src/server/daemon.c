@@ -68,7 +68,9 @@ static bool check_headers(struct request *request, struct error *error)
     const char *type = header(request, MHD_HTTP_HEADER_CONTENT_TYPE);
     if (type && !is_json(type))
         return error_set(error, ERROR_UNSUPPORTED_MEDIA_TYPE,
-                         "Content-Type \"%.100s\" is not supported; send application/json", type);
+                         "Content-Type \"%.100s\" is not supported; send application/json (with curl: -H "
+                         "'Content-Type: application/json')",
+                         type);
     const char *encoding = header(request, MHD_HTTP_HEADER_CONTENT_ENCODING);
     if (encoding && strcasecmp(encoding, "identity") != 0)
         return error_set(error, ERROR_UNSUPPORTED_MEDIA_TYPE,
