@@ -75,41 +75,63 @@ static bool check_length(const char *text, size_t length, enum dtype dtype, size
                         expected, count, dtype_json_name(dtype), bytes);
 }
 
-float *tensor_base64_numbers(const char *text, size_t length, enum dtype dtype, size_t count, const char *pointer,
-                             struct error *error)
+/* Converts `count` numbers of a block into what is kept of them; returns how many come before the first that is
+ * refused. */
+typedef size_t block_converter(enum dtype dtype, const unsigned char *raw, size_t count, void *to);
+
+/* Decodes the whole text into fresh memory, `kept_bytes` for each of its `count` numbers. *converted: the index of the
+ * first that was refused, or `count`. NULL with an error when the text is wrong or memory ran out. */
+static void *decode(const char *text, size_t length, enum dtype dtype, size_t count, size_t kept_bytes,
+                    block_converter *convert, size_t *converted, const char *pointer, struct error *error)
 {
     struct blocks b = {.text = text, .length = length};
     unsigned char raw[BLOCK_BYTES];
-    size_t bytes, fault;
-    float *data = NULL;
+    size_t bytes, fault, done = 0;
     if (!check_length(text, length, dtype, count, pointer, error))
         return NULL;
-    if (!(data = malloc(count * sizeof *data))) {
+    char *data = malloc(count * kept_bytes); /* no overflow: the text is as long */
+    if (!data) {
         error_out_of_memory(error);
         return NULL;
     }
-    for (size_t done = 0; done < count;) {
+    while (done < count) {
         if ((fault = next_block(&b, raw, &bytes)) != SIZE_MAX) {
             encoding_error(&b, fault, pointer, error);
-            goto fail;
+            free(data);
+            return NULL;
         }
-        size_t numbers = bytes / dtype_bytes(dtype), finite = dtype_to_f32(dtype, raw, data + done, numbers);
-        if (finite < numbers) {
-            error_set_at(error, ERROR_NOT_FINITE, pointer,
-                         "the number at index %zu of %zu is not finite, or beyond float32", done + finite, count);
-            goto fail;
-        }
-        done += numbers;
+        size_t numbers = bytes / dtype_bytes(dtype), right = convert(dtype, raw, numbers, data + done * kept_bytes);
+        done += right;
+        if (right < numbers)
+            break;
     }
+    *converted = done;
     return data;
-fail:
+}
+
+static size_t float_values(enum dtype dtype, const unsigned char *raw, size_t count, void *to)
+{
+    return dtype_to_f32(dtype, raw, to, count);
+}
+
+float *tensor_base64_numbers(const char *text, size_t length, enum dtype dtype, size_t count, const char *pointer,
+                             struct error *error)
+{
+    size_t converted;
+    float *data = decode(text, length, dtype, count, sizeof *data, float_values, &converted, pointer, error);
+    if (!data || converted == count)
+        return data;
     free(data);
+    error_set_at(error, ERROR_NOT_FINITE, pointer, "the number at index %zu of %zu is not finite, or beyond float32",
+                 converted, count);
     return NULL;
 }
 
-/* How many of the `count` numbers at `raw` are 0 or 1 before the first that is not; these are written to `mask`. */
-static size_t mask_values(enum dtype dtype, const unsigned char *raw, size_t count, uint8_t *mask)
+/* How many of the `count` numbers at `raw` are 0 or 1 before the first that is not; these are written to
+ * `to`, a mask. */
+static size_t mask_values(enum dtype dtype, const unsigned char *raw, size_t count, void *to)
 {
+    uint8_t *mask = to;
     float floats[BLOCK_BYTES / 2];
     size_t known = dtype_is_float(dtype) ? dtype_to_f32(dtype, raw, floats, count) : count;
     for (size_t i = 0; i < known; i++) {
@@ -146,31 +168,12 @@ static size_t mask_values(enum dtype dtype, const unsigned char *raw, size_t cou
 uint8_t *tensor_base64_mask(const char *text, size_t length, enum dtype dtype, size_t count, const char *pointer,
                             struct error *error)
 {
-    struct blocks b = {.text = text, .length = length};
-    unsigned char raw[BLOCK_BYTES];
-    size_t bytes, fault;
-    uint8_t *data = NULL;
-    if (!check_length(text, length, dtype, count, pointer, error))
-        return NULL;
-    if (!(data = malloc(count))) {
-        error_out_of_memory(error);
-        return NULL;
-    }
-    for (size_t done = 0; done < count;) {
-        if ((fault = next_block(&b, raw, &bytes)) != SIZE_MAX) {
-            encoding_error(&b, fault, pointer, error);
-            goto fail;
-        }
-        size_t numbers = bytes / dtype_bytes(dtype), right = mask_values(dtype, raw, numbers, data + done);
-        if (right < numbers) {
-            error_set_at(error, ERROR_INVALID, pointer, "a mask holds 0 or 1; the value at index %zu of %zu is neither",
-                         done + right, count);
-            goto fail;
-        }
-        done += numbers;
-    }
-    return data;
-fail:
+    size_t converted;
+    uint8_t *data = decode(text, length, dtype, count, sizeof *data, mask_values, &converted, pointer, error);
+    if (!data || converted == count)
+        return data;
     free(data);
+    error_set_at(error, ERROR_INVALID, pointer, "a mask holds 0 or 1; the value at index %zu of %zu is neither",
+                 converted, count);
     return NULL;
 }
