@@ -1,5 +1,4 @@
-/* POST /v1/forward: decode, check, compute, encode, as one job on a worker. Between the stages the job looks whether
- * its answer is still wanted. */
+/* POST /v1/forward: decode, check, compute, encode, as one job on a worker. */
 #include "server/endpoints.h"
 
 #include "base/size.h"
@@ -11,8 +10,7 @@ static bool decode(struct forward_job *job, const char *body, size_t length, str
     return forward_request_decode(body, length, job->asked, error);
 }
 
-/* Refuses what is over a limit before anything is computed; *answer_bytes is at most what the answer takes. */
-static bool within_limits(const struct forward_job *job, size_t *answer_bytes, struct error *error)
+static bool within_limits(struct forward_job *job, size_t *answer_bytes, struct error *error)
 {
     return forward_job_check_flop(job, forward_flop(&job->set->shape, &job->input), error) &&
            forward_answer_bytes(job->asked, &job->set->shape, &job->input, answer_bytes, error) &&
@@ -96,25 +94,12 @@ static bool encode(struct forward_job *job, size_t answer_bytes, struct error *e
     return true;
 }
 
-static bool answer(struct forward_job *job, struct job *queued, struct arena *arena, struct error *error)
-{
-    struct timing *timing = &job->request->timing;
-    size_t answer_bytes;
-    bool decoded = forward_job_wanted(job, error) && forward_job_decode(job, decode, error) &&
-                   within_limits(job, &answer_bytes, error);
-    timing->parse_us = forward_job_stage_us(job);
-    if (!decoded || !forward_job_wanted(job, error))
-        return false;
-    bool computed = compute(job, queued, arena, error);
-    timing->compute_us = forward_job_stage_us(job);
-    return computed && forward_job_wanted(job, error) && encode(job, answer_bytes, error);
-}
-
 static void run(struct job *queued, enum job_end end, struct arena *arena)
 {
+    static const struct forward_stages stages = {decode, within_limits, compute, encode};
     struct forward_request asked = {0};
     struct forward_job job = {.request = request_of_job(queued), .asked = &asked};
-    forward_job_run(&job, queued, end, arena, answer);
+    forward_job_run(&job, queued, end, arena, &stages);
     forward_request_free(&asked);
     forward_job_end(&job);
 }

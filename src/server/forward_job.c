@@ -25,7 +25,7 @@ void forward_job_give(struct forward_job *job, size_t bytes)
     budget_give(job->request->server->parts.budget, &job->request->share, bytes);
 }
 
-bool forward_job_wanted(struct forward_job *job, struct error *error)
+static bool still_wanted(struct forward_job *job, struct error *error)
 {
     return request_lapsed(job->request, true, error) == ERROR_NONE;
 }
@@ -38,13 +38,14 @@ static size_t decoded_bytes(const struct forward_request *asked)
            asked->attention_mask.count + asked->n_include_heads * sizeof *asked->include_heads;
 }
 
-bool forward_job_decode(struct forward_job *job, forward_job_decoder *decode, struct error *error)
+/* Decodes the body, drops it, finds the weight set and checks the request against it: set and input are filled. */
+static bool decode_body(struct forward_job *job, const struct forward_stages *stages, struct error *error)
 {
     struct request *request = job->request;
     size_t peak = forward_request_peak_bytes(request->body_length);
     if (!forward_job_take(job, peak, error))
         return false;
-    bool decoded = decode(job, request->body, request->body_length, error);
+    bool decoded = stages->decode(job, request->body, request->body_length, error);
     forward_job_give(job, peak - (decoded ? size_min(peak, decoded_bytes(job->asked)) : 0));
     request_drop_body(request);
     if (!decoded)
@@ -120,8 +121,23 @@ void forward_job_trim_text(struct forward_job *job, size_t bytes)
     }
 }
 
+static bool run_stages(struct forward_job *job, struct job *queued, struct arena *arena,
+                       const struct forward_stages *stages, struct error *error)
+{
+    struct timing *timing = &job->request->timing;
+    size_t answer_bytes;
+    bool decoded =
+        still_wanted(job, error) && decode_body(job, stages, error) && stages->within_limits(job, &answer_bytes, error);
+    timing->parse_us = forward_job_stage_us(job);
+    if (!decoded || !still_wanted(job, error))
+        return false;
+    bool computed = stages->compute(job, queued, arena, error);
+    timing->compute_us = forward_job_stage_us(job);
+    return computed && still_wanted(job, error) && stages->encode(job, answer_bytes, error);
+}
+
 void forward_job_run(struct forward_job *job, struct job *queued, enum job_end end, struct arena *arena,
-                     forward_job_answerer *answer)
+                     const struct forward_stages *stages)
 {
     struct request *request = job->request;
     struct error error;
@@ -131,7 +147,7 @@ void forward_job_run(struct forward_job *job, struct job *queued, enum job_end e
         error_set(&error, ERROR_DRAINING,
                   "the server is stopping, and this request's work had not begun; send it to another replica");
         request_fail(request, &error);
-    } else if (answer(job, queued, arena, &error)) {
+    } else if (run_stages(job, queued, arena, stages, &error)) {
         job->kept = job->text.length;
         request_succeed(request, "application/json", job->text.data, job->text.length);
         job->text = (struct text){0};

@@ -22,16 +22,21 @@ struct forward_job {
     uint64_t stage_began;
 };
 
-/* Decodes a body into a structure that holds *job->asked. */
-typedef bool forward_job_decoder(struct forward_job *job, const char *body, size_t length, struct error *error);
+/* What a route does in each stage; they run in this order, and one that fails is the last. */
+struct forward_stages {
+    /* Decodes a body into the structure that holds *job->asked. */
+    bool (*decode)(struct forward_job *job, const char *body, size_t length, struct error *error);
+    /* Refuses what is over a limit before anything is computed; *answer_bytes is at most what the answer takes. */
+    bool (*within_limits)(struct forward_job *job, size_t *answer_bytes, struct error *error);
+    bool (*compute)(struct forward_job *job, struct job *queued, struct arena *arena, struct error *error);
+    /* Writes job->text. */
+    bool (*encode)(struct forward_job *job, size_t answer_bytes, struct error *error);
+};
 
-/* All stages, from the body to job->text. */
-typedef bool forward_job_answerer(struct forward_job *job, struct job *queued, struct arena *arena,
-                                  struct error *error);
-
-/* Runs the stages and fills the request's answer with job->text or a problem. */
+/* Runs the stages, looking between them whether the answer is still wanted, and fills the request's answer with
+ * job->text or a problem. */
 void forward_job_run(struct forward_job *job, struct job *queued, enum job_end end, struct arena *arena,
-                     forward_job_answerer *answer);
+                     const struct forward_stages *stages);
 /* Frees what the job holds (the caller has freed `asked`), gives back all memory but the answer's, and resumes the
  * request. */
 void forward_job_end(struct forward_job *job);
@@ -44,12 +49,6 @@ double forward_job_stage_us(struct forward_job *job);
 /* Takes memory from the budget for the request, and gives it back. */
 bool forward_job_take(struct forward_job *job, size_t bytes, struct error *error);
 void forward_job_give(struct forward_job *job, size_t bytes);
-
-/* False when the deadline has passed or the client is gone. */
-bool forward_job_wanted(struct forward_job *job, struct error *error);
-
-/* Decodes the body, drops it, finds the weight set and checks the request against it: set and input are filled. */
-bool forward_job_decode(struct forward_job *job, forward_job_decoder *decode, struct error *error);
 
 /* ERROR_TOO_LARGE for more work than limits.max_request_gflop. */
 bool forward_job_check_flop(const struct forward_job *job, double flop, struct error *error);

@@ -27,9 +27,9 @@ static bool decode(struct forward_job *forward, const char *body, size_t length,
     return importance_request_decode(body, length, &importance_job_of(forward)->asked, error);
 }
 
-static bool within_limits(struct importance_job *job, size_t *answer_bytes, struct error *error)
+static bool within_limits(struct forward_job *forward, size_t *answer_bytes, struct error *error)
 {
-    struct forward_job *forward = &job->forward;
+    struct importance_job *job = importance_job_of(forward);
     const struct attention_shape *shape = &forward->set->shape;
     const double flop = forward_flop(shape, &forward->input) +
                         importance_flop(shape, &forward->input, job->asked.method, job->asked.prune_plan);
@@ -78,9 +78,9 @@ static bool take_results(struct importance_job *job, struct arena *arena, size_t
     return true;
 }
 
-static bool compute(struct importance_job *job, struct job *queued, struct arena *arena, struct error *error)
+static bool compute(struct forward_job *forward, struct job *queued, struct arena *arena, struct error *error)
 {
-    struct forward_job *forward = &job->forward;
+    struct importance_job *job = importance_job_of(forward);
     const struct forward_input *input = &forward->input;
     const struct attention_shape *shape = &forward->set->shape;
     const struct parallel parallel = job_parallel(queued);
@@ -103,9 +103,9 @@ static bool compute(struct importance_job *job, struct job *queued, struct arena
     return true;
 }
 
-static bool encode(struct importance_job *job, size_t answer_bytes, struct error *error)
+static bool encode(struct forward_job *forward, size_t answer_bytes, struct error *error)
 {
-    struct forward_job *forward = &job->forward;
+    struct importance_job *job = importance_job_of(forward);
     const struct weight_set *set = forward->set;
     struct timing *timing = &forward->request->timing;
     if (!forward_job_reserve_text(forward, answer_bytes, error) ||
@@ -118,25 +118,11 @@ static bool encode(struct importance_job *job, size_t answer_bytes, struct error
     return true;
 }
 
-static bool answer(struct forward_job *forward, struct job *queued, struct arena *arena, struct error *error)
-{
-    struct importance_job *job = importance_job_of(forward);
-    struct timing *timing = &forward->request->timing;
-    size_t answer_bytes;
-    bool decoded = forward_job_wanted(forward, error) && forward_job_decode(forward, decode, error) &&
-                   within_limits(job, &answer_bytes, error);
-    timing->parse_us = forward_job_stage_us(forward);
-    if (!decoded || !forward_job_wanted(forward, error))
-        return false;
-    bool computed = compute(job, queued, arena, error);
-    timing->compute_us = forward_job_stage_us(forward);
-    return computed && forward_job_wanted(forward, error) && encode(job, answer_bytes, error);
-}
-
 static void run(struct job *queued, enum job_end end, struct arena *arena)
 {
+    static const struct forward_stages stages = {decode, within_limits, compute, encode};
     struct importance_job job = {.forward = {.request = request_of_job(queued), .asked = &job.asked.forward}};
-    forward_job_run(&job.forward, queued, end, arena, answer);
+    forward_job_run(&job.forward, queued, end, arena, &stages);
     importance_request_free(&job.asked);
     forward_job_end(&job.forward);
 }
