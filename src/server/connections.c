@@ -43,8 +43,7 @@ static bool has_request(enum connection_phase phase)
     return phase >= CONNECTION_RECEIVING;
 }
 
-/* The caller holds the lock. */
-static void remove_locked(struct connections *connections, struct connection *c)
+void connections_drop(struct connections *connections, struct connection *c)
 {
     *(c->previous ? &c->previous->next : &connections->first) = c->next;
     *(c->next ? &c->next->previous : &connections->last) = c->previous;
@@ -55,11 +54,6 @@ static void remove_locked(struct connections *connections, struct connection *c)
     if (connections->stopping)
         pthread_cond_broadcast(&connections->changed);
     free(c);
-}
-
-void connections_drop(struct connections *connections, struct connection *connection)
-{
-    remove_locked(connections, connection);
 }
 
 /* A polling thread takes a connection up as soon as it runs. */
@@ -89,7 +83,7 @@ bool connections_add(struct connections *connections, int descriptor)
     }
     /* libmicrohttpd closes a socket without a word when its own allocation fails: the number comes back to us here. */
     if (connections->by_descriptor[descriptor])
-        remove_locked(connections, connections->by_descriptor[descriptor]);
+        connections_drop(connections, connections->by_descriptor[descriptor]);
     connections->by_descriptor[descriptor] = c;
     c->previous = connections->last;
     *(connections->last ? &connections->last->next : &connections->first) = c;
@@ -106,7 +100,7 @@ void connections_forget(struct connections *connections, int descriptor)
     pthread_mutex_lock(&connections->lock);
     struct connection *c = connections->by_descriptor[descriptor];
     if (c && c->phase == CONNECTION_HANDED_OVER)
-        remove_locked(connections, c);
+        connections_drop(connections, c);
     pthread_mutex_unlock(&connections->lock);
 }
 
@@ -139,7 +133,7 @@ struct connection *connections_started(struct connections *connections, int desc
 void connections_closed(struct connections *connections, struct connection *connection)
 {
     pthread_mutex_lock(&connections->lock);
-    remove_locked(connections, connection);
+    connections_drop(connections, connection);
     pthread_mutex_unlock(&connections->lock);
 }
 

@@ -54,8 +54,8 @@ void connections_destroy(struct connections *connections);
 
 /* Acceptor: a new socket that is about to be handed to libmicrohttpd. False when memory ran out. */
 bool connections_add(struct connections *connections, int descriptor);
-/* The caller holds the lock: libmicrohttpd has not taken it up in time. It closes a socket without a word where its own
- * allocation fails, and then nobody else would ever end this record. */
+/* Ends the record; the caller holds the lock. For a connection that libmicrohttpd has not taken up in time too: it
+ * closes a socket without a word where its own allocation fails, and then nobody else would ever end it. */
 void connections_drop(struct connections *connections, struct connection *connection);
 /* Acceptor: libmicrohttpd refused it. */
 void connections_forget(struct connections *connections, int descriptor);
