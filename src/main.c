@@ -177,9 +177,11 @@ static int serve(const struct config *config, const struct weights_registry *reg
     unsigned workers = config->server.workers ? (unsigned)config->server.workers : processors.usable;
     struct pool_options options = {.workers = workers,
                                    .queue_depth = (size_t)config->limits.queue_depth,
-                                   .pin = config->server.pin && workers == processors.allowed && !processors.quota};
-    struct pool *pool = pool_create(&options, &error);
-    struct server_parts parts = {.config = config, .registry = registry, .budget = &budget, .pool = pool};
+                                   .pin = config->server.pin && workers == processors.allowed && !processors.quota,
+                                   .arenas = arena_store_create(&error)};
+    struct pool *pool = options.arenas ? pool_create(&options, &error) : NULL;
+    struct server_parts parts = {
+        .config = config, .registry = registry, .budget = &budget, .arenas = options.arenas, .pool = pool};
     struct server *server = pool ? server_start(&parts, &error) : NULL;
     if (server) {
         log_listening(server, registry, workers);
@@ -189,6 +191,7 @@ static int serve(const struct config *config, const struct weights_registry *reg
         cannot_start(&error);
     }
     pool_free(pool);
+    arena_store_free(options.arenas);
     if (code == EXIT_STOPPED)
         log_event(LOG_INFO, "stopped", LOG_INTEGER("log_dropped", log_dropped()));
     log_stop();

@@ -6,7 +6,6 @@
 #include "base/size.h"
 #include "runtime/processors.h"
 #include "runtime/region.h"
-#include "runtime/spare_arenas.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -32,7 +31,8 @@ struct pool {
     struct worker *open; /* workers whose region may have tiles left, oldest first */
     unsigned idle;       /* workers asleep on `work` */
     bool draining, stopping, pin;
-    struct spare_arenas arenas;
+    struct arena_store *arenas;
+    uint64_t arenas_due;   /* when to look at them */
     _Atomic unsigned news; /* changed under the mutex whenever `work` has something to say */
     unsigned n_workers, n_started;
     _Alignas(64) struct worker workers[];
@@ -119,6 +119,17 @@ struct parallel job_parallel(struct job *job)
                              .lanes = job->worker ? job->worker->pool->n_workers : 1};
 }
 
+void job_yield(struct job *job)
+{
+    (void)job;
+}
+
+struct job *job_take_companions(struct job *job)
+{
+    (void)job;
+    return NULL;
+}
+
 /* Joins the oldest region that has tiles left. Called and left with the mutex held; false when there is none. */
 static bool help(struct worker *worker)
 {
@@ -155,18 +166,15 @@ static bool run_next(struct worker *worker)
         pool->last = &pool->first;
     pool->queued--;
     pool->running++;
-    struct arena arena = spare_arenas_take(&pool->arenas);
     unlock(pool);
 
     job->worker = worker;
     atomic_store_explicit(&worker->busy, true, memory_order_relaxed);
-    job->run(job, JOB_RUN, &arena);
+    job->run(job, JOB_RUN);
     atomic_store_explicit(&worker->busy, false, memory_order_relaxed);
 
-    uint64_t now = clock_ns();
     lock(pool);
     pool->running--;
-    spare_arenas_put(&pool->arenas, arena, now);
     return true;
 }
 
@@ -177,12 +185,13 @@ static bool run_next(struct worker *worker)
  * worker that will look once its job ends. */
 static void rest(struct pool *pool)
 {
-    struct arena expired;
-    uint64_t due = spare_arenas_due(&pool->arenas);
-    if (due != CLOCK_NEVER && spare_arenas_expire(&pool->arenas, clock_ns(), &expired)) {
+    uint64_t due = pool->arenas_due, now = clock_ns();
+    if (now >= due) {
         unlock(pool);
-        arena_free(&expired);
+        due = arena_store_expire(pool->arenas, now);
         lock(pool);
+        /* What is put meanwhile is due later than that. */
+        pool->arenas_due = due < now + ARENA_STORE_NS ? due : now + ARENA_STORE_NS;
         return;
     }
     pool->idle++;
@@ -273,9 +282,7 @@ void pool_drop_queued(struct pool *pool)
     unlock(pool);
     while (job) {
         struct job *next = job->next;
-        struct arena arena = {0};
-        job->run(job, JOB_DROPPED, &arena);
-        arena_free(&arena);
+        job->run(job, JOB_DROPPED);
         job = next;
     }
 }
@@ -325,6 +332,8 @@ struct pool *pool_create(const struct pool_options *options, struct error *error
     pool->n_workers = options->workers;
     pool->queue_depth = options->queue_depth;
     pool->pin = options->pin;
+    pool->arenas = options->arenas;
+    pool->arenas_due = options->arenas ? 0 : CLOCK_NEVER;
     pool->last = &pool->first;
     pthread_mutex_init(&pool->mutex, NULL);
     pthread_condattr_t monotonic;
@@ -336,10 +345,6 @@ struct pool *pool_create(const struct pool_options *options, struct error *error
         pool->workers[i].pool = pool;
         pool->workers[i].index = i;
         region_init(&pool->workers[i].region);
-    }
-    if (!spare_arenas_init(&pool->arenas, pool->n_workers)) {
-        error_out_of_memory(error);
-        goto fail;
     }
     if (!start_workers(pool, error))
         goto fail;
@@ -363,7 +368,6 @@ void pool_free(struct pool *pool)
         pthread_join(pool->workers[i].thread, NULL);
     for (unsigned i = 0; i < pool->n_workers; i++)
         region_destroy(&pool->workers[i].region);
-    spare_arenas_free(&pool->arenas);
     pthread_cond_destroy(&pool->work);
     pthread_mutex_destroy(&pool->mutex);
     free(pool);

@@ -56,7 +56,7 @@ static bool list_wanted(struct forward_job *job, struct wanted wanted[FORWARD_RE
     return true;
 }
 
-static bool compute(struct forward_job *job, struct job *queued, struct arena *arena, struct error *error)
+static bool compute(struct forward_job *job, struct job *queued, struct error *error)
 {
     const struct forward_input *input = &job->input;
     struct parallel parallel = job_parallel(queued);
@@ -66,12 +66,12 @@ static bool compute(struct forward_job *job, struct job *queued, struct arena *a
         return false;
     if (!forward_scratch_bytes(&job->set->shape, &input, 1, parallel.lanes, &scratch_bytes))
         return error_set(error, ERROR_TOO_LARGE, "the working memory of this request is larger than any memory");
-    if (!forward_job_reserve(job, result_bytes, scratch_bytes, arena, error))
+    if (!forward_job_reserve(job, result_bytes, scratch_bytes, error))
         return false;
     for (int i = 0; i < FORWARD_RETURN_COUNT; i++)
         if (wanted[i].bytes)
             *wanted[i].buffer = arena_take(&job->results, wanted[i].bytes);
-    if (!forward_job_compute(job, &parallel, arena, error))
+    if (!forward_job_compute(job, &parallel, error))
         return false;
     forward_job_give(job, scratch_bytes);
     return true;
@@ -94,12 +94,12 @@ static bool encode(struct forward_job *job, size_t answer_bytes, struct error *e
     return true;
 }
 
-static void run(struct job *queued, enum job_end end, struct arena *arena)
+static void run(struct job *queued, enum job_end end)
 {
     static const struct forward_stages stages = {decode, within_limits, compute, encode};
     struct forward_request asked = {0};
     struct forward_job job = {.request = request_of_job(queued), .asked = &asked};
-    forward_job_run(&job, queued, end, arena, &stages);
+    forward_job_run(&job, queued, end, &stages);
     forward_request_free(&asked);
     forward_job_end(&job);
 }

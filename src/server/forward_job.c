@@ -79,12 +79,12 @@ bool forward_job_check_answer(const struct forward_job *job, size_t bytes, const
     return true;
 }
 
-bool forward_job_reserve(struct forward_job *job, size_t result_bytes, size_t scratch_bytes, struct arena *arena,
-                         struct error *error)
+bool forward_job_reserve(struct forward_job *job, size_t result_bytes, size_t scratch_bytes, struct error *error)
 {
     if (!forward_job_take(job, result_bytes, error) || !forward_job_take(job, scratch_bytes, error))
         return false;
-    if (!arena_reserve(&job->results, result_bytes) || !arena_reserve(arena, scratch_bytes))
+    if (!arena_reserve(&job->results, result_bytes) ||
+        !arena_store_take(job->request->server->parts.arenas, scratch_bytes, &job->scratch))
         return error_out_of_memory(error);
     return true;
 }
@@ -96,12 +96,11 @@ bool forward_job_failed(struct forward_job *job, struct error *error)
     return false;
 }
 
-bool forward_job_compute(struct forward_job *job, const struct parallel *parallel, struct arena *arena,
-                         struct error *error)
+bool forward_job_compute(struct forward_job *job, const struct parallel *parallel, struct error *error)
 {
     const struct forward_input *input = &job->input;
     struct forward_result *result = &job->result;
-    return forward_run(job->set->layers[0], &input, &result, 1, parallel, arena, error) ||
+    return forward_run(job->set->layers[0], &input, &result, 1, parallel, &job->scratch, error) ||
            forward_job_failed(job, error);
 }
 
@@ -121,8 +120,8 @@ void forward_job_trim_text(struct forward_job *job, size_t bytes)
     }
 }
 
-static bool run_stages(struct forward_job *job, struct job *queued, struct arena *arena,
-                       const struct forward_stages *stages, struct error *error)
+static bool run_stages(struct forward_job *job, struct job *queued, const struct forward_stages *stages,
+                       struct error *error)
 {
     struct timing *timing = &job->request->timing;
     size_t answer_bytes;
@@ -131,13 +130,12 @@ static bool run_stages(struct forward_job *job, struct job *queued, struct arena
     timing->parse_us = forward_job_stage_us(job);
     if (!decoded || !still_wanted(job, error))
         return false;
-    bool computed = stages->compute(job, queued, arena, error);
+    bool computed = stages->compute(job, queued, error);
     timing->compute_us = forward_job_stage_us(job);
     return computed && still_wanted(job, error) && stages->encode(job, answer_bytes, error);
 }
 
-void forward_job_run(struct forward_job *job, struct job *queued, enum job_end end, struct arena *arena,
-                     const struct forward_stages *stages)
+void forward_job_run(struct forward_job *job, struct job *queued, enum job_end end, const struct forward_stages *stages)
 {
     struct request *request = job->request;
     struct error error;
@@ -147,7 +145,7 @@ void forward_job_run(struct forward_job *job, struct job *queued, enum job_end e
         error_set(&error, ERROR_DRAINING,
                   "the server is stopping, and this request's work had not begun; send it to another replica");
         request_fail(request, &error);
-    } else if (run_stages(job, queued, arena, stages, &error)) {
+    } else if (run_stages(job, queued, stages, &error)) {
         job->kept = job->text.length;
         request_succeed(request, "application/json", job->text.data, job->text.length);
         job->text = (struct text){0};
@@ -160,6 +158,7 @@ void forward_job_end(struct forward_job *job)
 {
     struct request *request = job->request;
     arena_free(&job->results);
+    arena_store_put(request->server->parts.arenas, &job->scratch);
     text_free(&job->text);
     request_drop_body(request);
     /* Only the answer is held from here on. */

@@ -17,8 +17,9 @@ struct forward_job {
     struct forward_input input;   /* points into `asked` */
     struct forward_result result; /* points into `results` */
     struct arena results;
-    struct text text; /* the answer */
-    size_t kept;      /* bytes of the answer that the request holds at the end */
+    struct arena scratch; /* of the store */
+    struct text text;     /* the answer */
+    size_t kept;          /* bytes of the answer that the request holds at the end */
     uint64_t stage_began;
 };
 
@@ -28,14 +29,14 @@ struct forward_stages {
     bool (*decode)(struct forward_job *job, const char *body, size_t length, struct error *error);
     /* Refuses what is over a limit before anything is computed; *answer_bytes is at most what the answer takes. */
     bool (*within_limits)(struct forward_job *job, size_t *answer_bytes, struct error *error);
-    bool (*compute)(struct forward_job *job, struct job *queued, struct arena *arena, struct error *error);
+    bool (*compute)(struct forward_job *job, struct job *queued, struct error *error);
     /* Writes job->text. */
     bool (*encode)(struct forward_job *job, size_t answer_bytes, struct error *error);
 };
 
 /* Runs the stages, looking between them whether the answer is still wanted, and fills the request's answer with
  * job->text or a problem. */
-void forward_job_run(struct forward_job *job, struct job *queued, enum job_end end, struct arena *arena,
+void forward_job_run(struct forward_job *job, struct job *queued, enum job_end end,
                      const struct forward_stages *stages);
 /* Frees what the job holds (the caller has freed `asked`), gives back all memory but the answer's, and resumes the
  * request. */
@@ -56,11 +57,9 @@ bool forward_job_check_flop(const struct forward_job *job, double flop, struct e
 bool forward_job_check_answer(const struct forward_job *job, size_t bytes, const char *remedy, struct error *error);
 
 /* Charges and reserves the results' memory and the working memory. */
-bool forward_job_reserve(struct forward_job *job, size_t result_bytes, size_t scratch_bytes, struct arena *arena,
-                         struct error *error);
+bool forward_job_reserve(struct forward_job *job, size_t result_bytes, size_t scratch_bytes, struct error *error);
 /* Runs the set's layer into job->result. */
-bool forward_job_compute(struct forward_job *job, const struct parallel *parallel, struct arena *arena,
-                         struct error *error);
+bool forward_job_compute(struct forward_job *job, const struct parallel *parallel, struct error *error);
 /* A computation failed: where it was cancelled, *error becomes the reason. Always false. */
 bool forward_job_failed(struct forward_job *job, struct error *error);
 

@@ -78,7 +78,7 @@ static bool take_results(struct importance_job *job, struct arena *arena, size_t
     return true;
 }
 
-static bool compute(struct forward_job *forward, struct job *queued, struct arena *arena, struct error *error)
+static bool compute(struct forward_job *forward, struct job *queued, struct error *error)
 {
     struct importance_job *job = importance_job_of(forward);
     const struct forward_input *input = &forward->input;
@@ -90,14 +90,14 @@ static bool compute(struct forward_job *forward, struct job *queued, struct aren
         !importance_scratch_bytes(shape, input, job->asked.method, job->asked.prune_plan, parallel.lanes, &own_bytes))
         return error_set(error, ERROR_TOO_LARGE, "the working memory of this request is larger than any memory");
     const size_t scratch_bytes = size_max(forward_bytes, own_bytes); /* one after the other */
-    if (!forward_job_reserve(forward, result_bytes, scratch_bytes, arena, error))
+    if (!forward_job_reserve(forward, result_bytes, scratch_bytes, error))
         return false;
     take_results(job, &forward->results, &result_bytes);
-    if (!forward_job_compute(forward, &parallel, arena, error))
+    if (!forward_job_compute(forward, &parallel, error))
         return false;
-    arena_reset(arena);
-    if (!importance_run(forward->set->layers[0], input, job->asked.method, &forward->result, &parallel, arena,
-                        &job->found, error))
+    arena_reset(&forward->scratch);
+    if (!importance_run(forward->set->layers[0], input, job->asked.method, &forward->result, &parallel,
+                        &forward->scratch, &job->found, error))
         return forward_job_failed(forward, error);
     forward_job_give(forward, scratch_bytes);
     return true;
@@ -118,11 +118,11 @@ static bool encode(struct forward_job *forward, size_t answer_bytes, struct erro
     return true;
 }
 
-static void run(struct job *queued, enum job_end end, struct arena *arena)
+static void run(struct job *queued, enum job_end end)
 {
     static const struct forward_stages stages = {decode, within_limits, compute, encode};
     struct importance_job job = {.forward = {.request = request_of_job(queued), .asked = &job.asked.forward}};
-    forward_job_run(&job.forward, queued, end, arena, &stages);
+    forward_job_run(&job.forward, queued, end, &stages);
     importance_request_free(&job.asked);
     forward_job_end(&job.forward);
 }

@@ -7,6 +7,7 @@
 #include "server/tcp.h"
 #include "telemetry/log.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -157,6 +158,7 @@ void request_submit(struct request *request)
     struct server *server = request->server;
     struct error error;
     request->job.cancelled = job_cancelled;
+    request->job.flop = HUGE_VAL; /* unknown before its body is read */
     request->submitted = clock_ns();
     MHD_suspend_connection(request->mhd);
     if (pool_submit(server->parts.pool, &request->job, &error)) {

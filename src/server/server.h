@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "config/config.h"
+#include "runtime/arena_store.h"
 #include "runtime/budget.h"
 #include "runtime/pool.h"
 #include "weights/registry.h"
@@ -18,6 +19,7 @@ struct server_parts {
     const struct config *config;
     const struct weights_registry *registry;
     struct memory_budget *budget;
+    struct arena_store *arenas;
     struct pool *pool;
 };
 

@@ -48,10 +48,9 @@ struct gate {
     enum job_end end;
 };
 
-static void run_gate(struct job *job, enum job_end end, struct arena *arena)
+static void run_gate(struct job *job, enum job_end end)
 {
     struct gate *gate = (struct gate *)job;
-    (void)arena;
     gate->end = end;
     sem_post(&gate->entered);
     await(&gate->leave);
@@ -75,10 +74,9 @@ struct noted {
     pthread_t thread;
 };
 
-static void run_noted(struct job *job, enum job_end end, struct arena *arena)
+static void run_noted(struct job *job, enum job_end end)
 {
     struct noted *noted = (struct noted *)job;
-    (void)arena;
     noted->thread = pthread_self();
     noted->dropped = end == JOB_DROPPED;
     noted->at = atomic_fetch_add(noted->clock, 1);
@@ -344,13 +342,12 @@ static void region_tile(void *argument, size_t index, unsigned lane)
     atomic_fetch_sub(&regions->in_lane[lane], 1);
 }
 
-static void run_regions(struct job *job, enum job_end end, struct arena *arena)
+static void run_regions(struct job *job, enum job_end end)
 {
     static const size_t sizes[] = {0, 1, 2, 3, 7, 64, TILES_MAX};
     struct regions *regions = (struct regions *)job;
     struct parallel parallel = job_parallel(job);
     (void)end;
-    (void)arena;
     regions->lanes = parallel.lanes;
     for (unsigned round = 0; round < regions->rounds; round++) {
         size_t n_tiles = sizes[round % (sizeof sizes / sizeof *sizes)];
@@ -436,12 +433,11 @@ static void meeting_tile(void *argument, size_t index, unsigned lane)
     pthread_mutex_unlock(&meeting->mutex);
 }
 
-static void run_meeting(struct job *job, enum job_end end, struct arena *arena)
+static void run_meeting(struct job *job, enum job_end end)
 {
     struct meeting *meeting = (struct meeting *)job;
     struct parallel parallel = job_parallel(job);
     (void)end;
-    (void)arena;
     for (int i = 0; i < 20; i++) {
         meeting->there = 0;
         /* Shorter and longer than idle workers spin. */
@@ -490,12 +486,11 @@ static void pair_tile(void *argument, size_t index, unsigned lane)
     }
 }
 
-static void run_pair(struct job *job, enum job_end end, struct arena *arena)
+static void run_pair(struct job *job, enum job_end end)
 {
     struct pair *pair = (struct pair *)job;
     struct parallel parallel = job_parallel(job);
     (void)end;
-    (void)arena;
     parallel.run(parallel.context, 2, pair_tile, pair);
     sem_post(&pair->done);
 }
@@ -542,7 +537,7 @@ END_TEST
 START_TEST(job_without_a_worker_runs_its_tiles_itself)
 {
     struct regions *regions = make_regions(14);
-    run_regions(&regions->job, JOB_RUN, NULL);
+    run_regions(&regions->job, JOB_RUN);
     ck_assert_uint_eq(regions->lanes, 1);
     ck_assert_uint_eq(regions->wrong, 0);
     free(regions);
@@ -572,19 +567,15 @@ END_TEST
 struct inspection {
     struct job job;
     sem_t done;
-    struct arena before;
     sigset_t blocked;
     int n_cpus;
 };
 
-static void run_inspection(struct job *job, enum job_end end, struct arena *arena)
+static void run_inspection(struct job *job, enum job_end end)
 {
     struct inspection *inspection = (struct inspection *)job;
     cpu_set_t mask;
     (void)end;
-    inspection->before = *arena;
-    if (arena_reserve(arena, 100000))
-        memset(arena_take(arena, 100000), 1, 100000);
     pthread_sigmask(SIG_BLOCK, NULL, &inspection->blocked);
     pthread_getaffinity_np(pthread_self(), sizeof mask, &mask);
     inspection->n_cpus = CPU_COUNT(&mask);
@@ -601,21 +592,6 @@ static void inspect(struct pool *pool, struct inspection *inspection)
     while (pool_state(pool).running)
         sched_yield();
 }
-
-START_TEST(one_job_after_the_other_uses_one_arena)
-{
-    struct pool *pool = make_pool(4, 4, false);
-    struct inspection inspection;
-    inspect(pool, &inspection);
-    ck_assert_uint_eq(inspection.before.capacity, 0);
-    for (int i = 0; i < 50; i++) {
-        inspect(pool, &inspection);
-        ck_assert_uint_ge(inspection.before.capacity, 100000);
-        ck_assert_uint_eq(inspection.before.used, 0);
-    }
-    pool_free(pool);
-}
-END_TEST
 
 START_TEST(workers_take_no_signals)
 {
@@ -684,7 +660,6 @@ Suite *suite(void)
     tcase_add_test(t, nothing_waits_for_a_busy_worker);
     tcase_add_test(t, job_without_a_worker_runs_its_tiles_itself);
     tcase_add_test(t, cancelled_asks_the_job);
-    tcase_add_test(t, one_job_after_the_other_uses_one_arena);
     tcase_add_test(t, workers_take_no_signals);
     tcase_add_test(t, workers_are_pinned_when_asked);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

@@ -24,13 +24,13 @@
 static struct config config;
 static struct weights_registry registry;
 static struct memory_budget budget;
+static struct arena_store *arenas;
 static struct pool *pool;
 
 static void set_up(void)
 {
     static const char *const listen[] = {"127.0.0.1:0"}, *const environment[] = {NULL};
     const struct config_flags flags = {.listen = listen, .listen_count = 1};
-    const struct pool_options options = {.workers = 2, .queue_depth = 8};
     struct faults faults = {0}, warnings = {0};
     struct error error;
     ck_assert(engine_init(NULL, &error));
@@ -38,6 +38,9 @@ static void set_up(void)
     ck_assert(registry_load(&config, &registry, &faults, &warnings));
     ck_assert(log_start(open("/dev/null", O_WRONLY | O_CLOEXEC), LOG_INFO, LOG_JSON, &error));
     budget_init(&budget, 0);
+    arenas = arena_store_create(&error);
+    ck_assert_ptr_nonnull(arenas);
+    const struct pool_options options = {.workers = 2, .queue_depth = 8, .arenas = arenas};
     pool = pool_create(&options, &error);
     ck_assert_ptr_nonnull(pool);
 }
@@ -45,6 +48,7 @@ static void set_up(void)
 static void tear_down(void)
 {
     pool_free(pool);
+    arena_store_free(arenas);
     log_stop();
     registry_free(&registry);
     config_free(&config);
@@ -52,7 +56,8 @@ static void tear_down(void)
 
 static struct server *start(struct error *error)
 {
-    const struct server_parts parts = {.config = &config, .registry = &registry, .budget = &budget, .pool = pool};
+    const struct server_parts parts = {
+        .config = &config, .registry = &registry, .budget = &budget, .arenas = arenas, .pool = pool};
     return server_start(&parts, error);
 }
 
@@ -105,7 +110,8 @@ static size_t importance_request(char *to, size_t size)
     for (int i = 0; i < 64; i++)
         snprintf(body + strlen(body), sizeof body - strlen(body), "%s0.5", i ? "," : "");
     strcat(body, "]],\"id\":7,\"method\":\"zero\",\"prune_plan\":true,\"tolerance\":0.5}");
-    return (size_t)snprintf(to, size, HEAD("POST /v1/heads/importance") "Content-Length: %zu\r\n\r\n%s", strlen(body), body);
+    return (size_t)snprintf(to, size, HEAD("POST /v1/heads/importance") "Content-Length: %zu\r\n\r\n%s", strlen(body),
+                            body);
 }
 
 START_TEST(answers)
@@ -113,8 +119,8 @@ START_TEST(answers)
     static const char *const simple[] = {HEAD("GET /v1/weights") "\r\n", HEAD("GET /v1/weights/demo") "\r\n",
                                          HEAD("GET /v1/weights/none") "\r\n", HEAD("GET /openapi.json") "\r\n",
                                          HEAD("GET /none") "\r\n"};
-    static const char *const wanted[] = {"HTTP/1.1 200", "HTTP/1.1 200", "HTTP/1.1 404", "HTTP/1.1 200",
-                                         "HTTP/1.1 404", "HTTP/1.1 200", "HTTP/1.1 422", "HTTP/1.1 200", "HTTP/1.1 200"};
+    static const char *const wanted[] = {"HTTP/1.1 200", "HTTP/1.1 200", "HTTP/1.1 404", "HTTP/1.1 200", "HTTP/1.1 404",
+                                         "HTTP/1.1 200", "HTTP/1.1 422", "HTTP/1.1 200", "HTTP/1.1 200"};
     static char request[4096], control[4096], answer[1 << 20];
     struct error error;
     struct server *server = start(&error);
