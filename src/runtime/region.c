@@ -30,10 +30,15 @@ void region_open(struct region *region, uint32_t n_tiles, void (*tile)(void *arg
     atomic_store_explicit(&region->position, (uint64_t)generation << 32, memory_order_relaxed);
 }
 
-bool region_enter(struct region *region, struct region_opening *opening)
+bool region_has_tiles(const struct region *region)
 {
     uint64_t position = atomic_load_explicit(&region->position, memory_order_relaxed);
-    if ((uint32_t)position >= region->opening.n_tiles)
+    return (uint32_t)position < region->opening.n_tiles;
+}
+
+bool region_enter(struct region *region, struct region_opening *opening)
+{
+    if (!region_has_tiles(region))
         return false;
     *opening = region->opening;
     return true;
@@ -53,21 +58,21 @@ static bool take(struct region *region, const struct region_opening *opening, ui
     return true;
 }
 
-void region_work(struct region *region, const struct region_opening *opening, unsigned lane)
+bool region_run_tile(struct region *region, const struct region_opening *opening, unsigned lane)
 {
     uint32_t index;
-    while (take(region, opening, &index)) {
-        opening->tile(opening->argument, index, lane);
-        /* Sequentially consistent, as in region_wait: either the owner sees this tile before it sleeps, or this thread
-         * sees that it sleeps. By then the region may be in its next opening; the owner wakes for nothing and looks
-         * again. */
-        uint32_t returned = atomic_fetch_add(&region->returned, 1) + 1;
-        if (returned == opening->n_tiles && atomic_load(&region->sleeping)) {
-            pthread_mutex_lock(&region->mutex);
-            pthread_cond_signal(&region->all_returned);
-            pthread_mutex_unlock(&region->mutex);
-        }
+    if (!take(region, opening, &index))
+        return false;
+    opening->tile(opening->argument, index, lane);
+    /* Sequentially consistent, as in region_wait: either the owner sees this tile before it sleeps, or this thread sees
+     * that it sleeps. By then the region may be in its next opening; the owner wakes for nothing and looks again. */
+    uint32_t returned = atomic_fetch_add(&region->returned, 1) + 1;
+    if (returned == opening->n_tiles && atomic_load(&region->sleeping)) {
+        pthread_mutex_lock(&region->mutex);
+        pthread_cond_signal(&region->all_returned);
+        pthread_mutex_unlock(&region->mutex);
     }
+    return true;
 }
 
 static bool all_returned(struct region *region)

@@ -40,13 +40,16 @@ void region_destroy(struct region *region);
 void region_open(struct region *region, uint32_t n_tiles, void (*tile)(void *argument, size_t index, unsigned lane),
                  void *argument);
 
-/* For a helper, under that lock: false when every tile is taken already. */
+/* Under that lock: whether there are tiles left to take. */
+bool region_has_tiles(const struct region *region);
+
+/* For a helper, under that lock: false when there are none. */
 bool region_enter(struct region *region, struct region_opening *opening);
 
-/* Takes and runs tiles until none is left in this opening. */
-void region_work(struct region *region, const struct region_opening *opening, unsigned lane);
+/* Takes and runs the next tile; false when none is left in this opening. */
+bool region_run_tile(struct region *region, const struct region_opening *opening, unsigned lane);
 
-/* Owner only, after its own region_work: returns when every tile has returned. */
+/* Owner only, when no tile is left to take: returns when every tile has returned. */
 void region_wait(struct region *region);
 
 /* How long a thread that expects news at once looks for it before it sleeps: about what a sleep and a wake cost. */

@@ -1,7 +1,7 @@
 /* src/runtime/pool.c: jobs once each, in order, bounded, withdrawn or dropped; regions shared by who is idle. */
 #include "suite.h"
 
-#include "runtime/pool.h"
+#include "jobs.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -13,82 +13,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
-
-static struct pool *make_pool(unsigned workers, size_t queue_depth, bool pin)
-{
-    struct pool_options options = {.workers = workers, .queue_depth = queue_depth, .pin = pin};
-    struct error error;
-    struct pool *pool = pool_create(&options, &error);
-    ck_assert_ptr_nonnull(pool);
-    return pool;
-}
-
-static void submit(struct pool *pool, struct job *job)
-{
-    struct error error;
-    ck_assert_msg(pool_submit(pool, job, &error), "%s", error.message);
-}
-
-/* Ten seconds are for ever. */
-static bool await(sem_t *semaphore)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += 10;
-    while (sem_timedwait(semaphore, &until) != 0)
-        if (errno != EINTR)
-            return false;
-    return true;
-}
-
-/* A job that says that it runs and then waits for leave to end. */
-struct gate {
-    struct job job;
-    sem_t entered, leave;
-    enum job_end end;
-};
-
-static void run_gate(struct job *job, enum job_end end)
-{
-    struct gate *gate = (struct gate *)job;
-    gate->end = end;
-    sem_post(&gate->entered);
-    await(&gate->leave);
-}
-
-static void enter_gate(struct pool *pool, struct gate *gate)
-{
-    memset(gate, 0, sizeof *gate);
-    gate->job.run = run_gate;
-    sem_init(&gate->entered, 0, 0);
-    sem_init(&gate->leave, 0, 0);
-    submit(pool, &gate->job);
-    ck_assert(await(&gate->entered));
-}
-
-/* A job that notes when it ran, and how. */
-struct noted {
-    struct job job;
-    _Atomic unsigned *clock;
-    _Atomic unsigned runs, at, dropped;
-    pthread_t thread;
-};
-
-static void run_noted(struct job *job, enum job_end end)
-{
-    struct noted *noted = (struct noted *)job;
-    noted->thread = pthread_self();
-    noted->dropped = end == JOB_DROPPED;
-    noted->at = atomic_fetch_add(noted->clock, 1);
-    atomic_fetch_add(&noted->runs, 1);
-}
-
-static void await_count(_Atomic unsigned *count, unsigned wanted)
-{
-    for (int i = 0; i < 100000 && atomic_load(count) < wanted; i++)
-        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
-    ck_assert_uint_eq(atomic_load(count), wanted);
-}
 
 /* The queue */
 
@@ -115,17 +39,6 @@ static void *submit_all(void *argument)
         }
     }
     return NULL;
-}
-
-static struct noted *make_jobs(size_t count, _Atomic unsigned *clock)
-{
-    struct noted *jobs = calloc(count, sizeof *jobs);
-    ck_assert_ptr_nonnull(jobs);
-    for (size_t i = 0; i < count; i++) {
-        jobs[i].job.run = run_noted;
-        jobs[i].clock = clock;
-    }
-    return jobs;
 }
 
 START_TEST(jobs_of_many_threads_run_once_each)
@@ -159,7 +72,7 @@ START_TEST(first_in_first_out_and_bounded)
     struct pool *pool = make_pool(1, 3, false);
     struct gate gate;
     struct error error;
-    enter_gate(pool, &gate);
+    enter_gate(pool, &gate, 0);
     for (size_t i = 0; i < 3; i++)
         submit(pool, &jobs[i].job);
     ck_assert(!pool_submit(pool, &jobs[3].job, &error));
@@ -186,7 +99,7 @@ START_TEST(withdrawn_jobs_do_not_run)
     struct noted *jobs = make_jobs(5, &clock);
     struct pool *pool = make_pool(1, 8, false);
     struct gate gate;
-    enter_gate(pool, &gate);
+    enter_gate(pool, &gate, 0);
     for (size_t i = 0; i < 4; i++)
         submit(pool, &jobs[i].job);
     ck_assert(pool_withdraw(pool, &jobs[1].job)); /* from the middle, the end, the beginning */
@@ -244,7 +157,7 @@ START_TEST(dropped_jobs_end_on_the_caller)
     struct pool *pool = make_pool(1, 8, false);
     struct gate gate;
     struct error error;
-    enter_gate(pool, &gate);
+    enter_gate(pool, &gate, 0);
     for (size_t i = 0; i < 3; i++)
         submit(pool, &jobs[i].job);
     pool_drop_queued(pool);
@@ -495,19 +408,20 @@ static void run_pair(struct job *job, enum job_end end)
     sem_post(&pair->done);
 }
 
-START_TEST(worker_helps_before_it_takes_a_job)
+START_TEST(worker_helps_before_it_takes_a_heavy_job)
 {
     _Atomic unsigned clock = 0;
     struct noted *jobs = make_jobs(1, &clock);
     struct pool *pool = make_pool(2, 4, false);
     struct gate gate;
-    struct pair pair = {.job.run = run_pair, .waiting = jobs, .waiting_ran = 99};
+    struct pair pair = {.job = {.run = run_pair, .flop = HEAVY}, .waiting = jobs, .waiting_ran = 99};
     sem_init(&pair.opened, 0, 0);
     sem_init(&pair.second, 0, 0);
     sem_init(&pair.done, 0, 0);
-    enter_gate(pool, &gate);
+    enter_gate(pool, &gate, HEAVY);
     submit(pool, &pair.job);
     ck_assert(await(&pair.opened)); /* nobody was idle when it opened */
+    jobs[0].job.flop = HEAVY;
     submit(pool, &jobs[0].job);
     sem_post(&gate.leave);
     ck_assert(await(&pair.done));
@@ -524,7 +438,7 @@ START_TEST(nothing_waits_for_a_busy_worker)
     struct pool *pool = make_pool(2, 4, false);
     struct gate gate;
     struct regions *regions = make_regions(70);
-    enter_gate(pool, &gate);
+    enter_gate(pool, &gate, 0);
     submit(pool, &regions->job);
     ck_assert(await(&regions->done));
     ck_assert_uint_eq(regions->wrong, 0);
@@ -656,7 +570,7 @@ Suite *suite(void)
     tcase_add_test(t, tiles_run_once_each_in_order_on_lanes_of_their_own);
     tcase_add_test(t, several_jobs_have_regions_open);
     tcase_add_test(t, idle_workers_come_to_help);
-    tcase_add_test(t, worker_helps_before_it_takes_a_job);
+    tcase_add_test(t, worker_helps_before_it_takes_a_heavy_job);
     tcase_add_test(t, nothing_waits_for_a_busy_worker);
     tcase_add_test(t, job_without_a_worker_runs_its_tiles_itself);
     tcase_add_test(t, cancelled_asks_the_job);

@@ -22,6 +22,12 @@ static void count_tile(void *argument, size_t index, unsigned lane)
     atomic_fetch_sub(&counts->in_lane[lane], 1);
 }
 
+static void run_all(struct region *region, const struct region_opening *opening, unsigned lane)
+{
+    while (region_run_tile(region, opening, lane))
+        ;
+}
+
 START_TEST(owner_alone_runs_every_tile_once)
 {
     struct region region;
@@ -30,7 +36,7 @@ START_TEST(owner_alone_runs_every_tile_once)
     region_init(&region);
     region_open(&region, 5, count_tile, &counts);
     ck_assert(region_enter(&region, &opening));
-    region_work(&region, &opening, 0);
+    run_all(&region, &opening, 0);
     region_wait(&region);
     for (size_t i = 0; i < TILES_MAX; i++)
         ck_assert_uint_eq(counts.called[i], i < 5);
@@ -47,7 +53,7 @@ START_TEST(exhausted_region_lets_nobody_in)
     ck_assert(!region_enter(&region, &late));
     region_open(&region, 2, count_tile, &counts);
     ck_assert(region_enter(&region, &opening));
-    region_work(&region, &opening, 0);
+    run_all(&region, &opening, 0);
     ck_assert(!region_enter(&region, &late));
     region_wait(&region);
     region_destroy(&region);
@@ -64,17 +70,17 @@ START_TEST(late_helper_finds_nothing)
     region_open(&region, 3, count_tile, &first);
     ck_assert(region_enter(&region, &opening));
     ck_assert(region_enter(&region, &late));
-    region_work(&region, &opening, 0);
+    run_all(&region, &opening, 0);
     region_wait(&region);
-    region_work(&region, &late, 1);
+    run_all(&region, &late, 1);
     region_open(&region, 3, count_tile, &second);
-    region_work(&region, &late, 1);
+    run_all(&region, &late, 1);
     for (size_t i = 0; i < 3; i++) {
         ck_assert_uint_eq(first.called[i], 1);
         ck_assert_uint_eq(second.called[i], 0);
     }
     ck_assert(region_enter(&region, &opening));
-    region_work(&region, &opening, 0);
+    run_all(&region, &opening, 0);
     region_wait(&region);
     for (size_t i = 0; i < 3; i++)
         ck_assert_uint_eq(second.called[i], 1);
@@ -101,7 +107,7 @@ static void slow_tile(void *argument, size_t index, unsigned lane)
 static void *slow_helper(void *argument)
 {
     struct slow *slow = argument;
-    region_work(slow->region, &slow->opening, 1);
+    run_all(slow->region, &slow->opening, 1);
     return NULL;
 }
 
@@ -148,7 +154,7 @@ static void *help_crowd(void *argument)
         bool entered = region_enter(&crowd->region, &opening);
         pthread_mutex_unlock(&crowd->mutex);
         if (entered)
-            region_work(&crowd->region, &opening, member->lane);
+            run_all(&crowd->region, &opening, member->lane);
     }
     return NULL;
 }
@@ -172,7 +178,7 @@ START_TEST(openings_in_quick_succession_never_mix)
         region_open(&crowd.region, n_tiles, count_tile, &counts);
         region_enter(&crowd.region, &opening);
         pthread_mutex_unlock(&crowd.mutex);
-        region_work(&crowd.region, &opening, 0);
+        run_all(&crowd.region, &opening, 0);
         region_wait(&crowd.region);
         for (size_t i = 0; i < TILES_MAX; i++)
             wrong += counts.called[i] != (i < n_tiles);

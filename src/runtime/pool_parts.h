@@ -1,0 +1,85 @@
+/* The pool as its own files see it: pool.c (its queues, beginning and end), workers.c (what its threads do), job.c
+ * (what a running job asks of it). One mutex guards all of it and is never held while a job, a tile or a callback runs.
+ */
+#ifndef ATTND_RUNTIME_POOL_PARTS_H
+#define ATTND_RUNTIME_POOL_PARTS_H
+
+#include "runtime/job_queue.h"
+#include "runtime/pool.h"
+#include "runtime/region.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* A running job and its companions. */
+struct batch {
+    size_t rows, jobs;
+};
+
+struct worker {
+    struct pool *pool;
+    pthread_t thread;
+    unsigned index;           /* its lane */
+    _Atomic bool busy;        /* it runs a job: another region may open soon */
+    bool heavy;               /* that job is heavy; under the mutex */
+    struct batch *batch;      /* of the innermost job it runs; its own thread's */
+    struct worker *helped;    /* whose region it left last, for want of tiles; its own thread's */
+    struct worker *next_open; /* in the pool's list of open regions */
+    struct region region;
+};
+
+/* Idle workers sleep on `work` until there is news, but for one, the timekeeper, that sleeps on `alarm` and wakes by
+ * time too: when light traffic has been over for HELP_GRACE_NS, when a batch has waited long enough, when an arena may
+ * go. If all did, a machine with many workers would wake all of them for one. */
+struct pool {
+    pthread_mutex_t mutex;
+    pthread_cond_t work, alarm;
+    struct job_queue light, heavy;
+    size_t running, queue_depth, batch_rows;
+    unsigned heavy_running;
+    uint64_t last_light, batch_delay_ns;
+    struct worker *open;         /* workers whose region may have tiles left, oldest first */
+    unsigned sleeping, spinning; /* on `work`; after a region, in the hope of the next one */
+    bool timekeeper;             /* there is one, which wakes at `alarm_at` */
+    uint64_t alarm_at;
+    bool draining, stopping, pin;
+    struct arena_store *arenas;
+    uint64_t arenas_due;   /* when to look at them */
+    _Atomic unsigned news; /* changed under the mutex whenever there is something new to do */
+    unsigned n_workers, n_started;
+    /* From when on a busy worker has a light job to run because no idle one will; CLOCK_NEVER: none. Read between
+     * tiles. */
+    _Alignas(64) _Atomic uint64_t light_due;
+    _Alignas(64) struct worker workers[];
+};
+
+static inline void pool_lock(struct pool *pool)
+{
+    pthread_mutex_lock(&pool->mutex);
+}
+
+static inline void pool_unlock(struct pool *pool)
+{
+    pthread_mutex_unlock(&pool->mutex);
+}
+
+/* Sets light_due; with the mutex held, after the queue of light jobs or the number of idle workers has changed. */
+void pool_publish(struct pool *pool);
+
+/* Who is to be woken, once the mutex is unlocked: a thread that is woken before has to wait for it. */
+struct call {
+    unsigned sleepers;
+    bool timekeeper;
+};
+/* With the mutex held: there is something new, for up to `n` workers. */
+struct call pool_announce(struct pool *pool, uint64_t now, size_t n);
+void pool_wake(struct pool *pool, struct call call);
+
+/* Whether a busy worker should run a light job: one relaxed load where it need not. */
+bool pool_light_waits(struct pool *pool);
+/* On a worker whose heavy job is between two tiles or stages: runs the light jobs that wait for a worker by now. */
+void worker_serve_light(struct worker *worker);
+/* A worker's thread; the argument is the struct worker. */
+void *worker_main(void *argument);
+
+#endif

@@ -1,0 +1,246 @@
+/* src/runtime/arena_store.c: the best fit, nothing allocated without need, what is not used goes. */
+#include "suite.h"
+
+#include "../fail_alloc.h"
+#include "base/clock.h"
+#include "runtime/arena_store.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#define MIB ((size_t)1 << 20)
+
+static struct arena_store *store;
+
+static void set_up(void)
+{
+    struct error error;
+    store = arena_store_create(&error);
+    ck_assert_ptr_nonnull(store);
+}
+
+static void tear_down(void)
+{
+    arena_store_free(store);
+}
+
+static struct arena take(size_t bytes)
+{
+    struct arena arena = {0};
+    ck_assert(arena_store_take(store, bytes, &arena));
+    ck_assert_uint_ge(arena.capacity, bytes);
+    ck_assert_uint_eq(arena.used, 0);
+    return arena;
+}
+
+/* Whether a take of that size is met by what is spare. */
+static bool has(size_t bytes)
+{
+    struct arena arena = {0};
+    fail_alloc_at(1);
+    bool found = arena_store_take(store, bytes, &arena);
+    fail_alloc_at(0);
+    if (found)
+        arena_store_put(store, &arena);
+    return found;
+}
+
+START_TEST(put_resets_and_takes_over)
+{
+    struct arena arena = take(1000);
+    char *base = arena.base;
+    memset(arena_take(&arena, 1000), 1, 1000);
+    arena_store_put(store, &arena);
+    ck_assert_ptr_null(arena.base);
+    ck_assert_uint_eq(arena.capacity, 0);
+    ck_assert_uint_eq(arena.used, 0);
+    arena = take(1000);
+    ck_assert_ptr_eq(arena.base, base);
+    arena_store_put(store, &arena);
+    arena_store_put(store, &arena); /* one without memory */
+}
+END_TEST
+
+START_TEST(nothing_is_no_memory)
+{
+    struct arena spare = take(100), arena = {.used = 1};
+    arena_store_put(store, &spare);
+    ck_assert(arena_store_take(store, 0, &arena));
+    ck_assert_ptr_null(arena.base);
+    ck_assert_uint_eq(arena.used, 0);
+    ck_assert(has(64));
+}
+END_TEST
+
+START_TEST(smallest_that_is_large_enough)
+{
+    static const size_t sizes[] = {4096, MIB, 1024, 65536};
+    struct arena arenas[4];
+    char *bases[4];
+    for (size_t i = 0; i < 4; i++) {
+        arenas[i] = take(sizes[i]);
+        bases[i] = arenas[i].base;
+    }
+    for (size_t i = 0; i < 4; i++)
+        arena_store_put(store, &arenas[i]);
+    static const size_t wanted[] = {2000, 2000, 1024, 100}, found[] = {0, 3, 2, 1};
+    for (size_t i = 0; i < 4; i++) {
+        arenas[i] = take(wanted[i]);
+        ck_assert_ptr_eq(arenas[i].base, bases[found[i]]);
+    }
+    for (size_t i = 0; i < 4; i++)
+        arena_store_put(store, &arenas[i]);
+}
+END_TEST
+
+START_TEST(largest_is_regrown)
+{
+    struct arena small = take(1024), large = take(65536), middle = take(4096);
+    arena_store_put(store, &small);
+    arena_store_put(store, &large);
+    arena_store_put(store, &middle);
+    struct arena grown = take(100000);
+    ck_assert(has(4096));
+    ck_assert(!has(4097)); /* that of 64 KiB is the one that grew */
+    arena_store_put(store, &grown);
+    ck_assert(has(100000));
+}
+END_TEST
+
+START_TEST(memory_that_is_not_there)
+{
+    struct arena spare = take(1024), arena = {.used = 7};
+    arena_store_put(store, &spare);
+    fail_alloc_at(1);
+    bool taken = arena_store_take(store, 5000, &arena);
+    fail_alloc_at(0);
+    ck_assert(!taken);
+    ck_assert_uint_eq(arena.used, 7);
+    ck_assert(has(1024)); /* nothing was lost */
+    ck_assert(!arena_store_take(store, SIZE_MAX, &arena));
+    ck_assert(has(1024));
+
+    struct error error;
+    fail_alloc_at(1);
+    struct arena_store *none = arena_store_create(&error);
+    fail_alloc_at(0);
+    ck_assert_ptr_null(none);
+    ck_assert_int_eq(error.code, ERROR_OUT_OF_MEMORY);
+    arena_store_free(NULL);
+}
+END_TEST
+
+START_TEST(steady_state_allocates_nothing)
+{
+    static const size_t sizes[] = {3000, 200, 70000, 3000, 12000};
+    bool taken = true;
+    for (size_t round = 0; round < 200; round++) {
+        struct arena held[5] = {0};
+        if (round == 1)
+            fail_alloc_at(1); /* no assertions from here on: check allocates too */
+        for (size_t i = 0; i < 5; i++)
+            taken = arena_store_take(store, sizes[(i + round) % 5], &held[i]) && taken;
+        for (size_t i = 0; i < 5; i++)
+            arena_store_put(store, &held[i * 3 % 5]);
+    }
+    bool allocated = fail_alloc_happened();
+    fail_alloc_at(0);
+    ck_assert(taken);
+    ck_assert(!allocated);
+}
+END_TEST
+
+START_TEST(large_ones_go_after_a_minute)
+{
+    const uint64_t minute = 60 * CLOCK_SECOND;
+    ck_assert_uint_eq(arena_store_expire(store, CLOCK_NEVER - 1), CLOCK_NEVER);
+    struct arena border = take(8 * MIB), large = take(8 * MIB + 1);
+    uint64_t before = clock_ns();
+    arena_store_put(store, &border);
+    arena_store_put(store, &large);
+    uint64_t after = clock_ns();
+    uint64_t due = arena_store_expire(store, before + minute - 1);
+    ck_assert_uint_ge(due, before + minute);
+    ck_assert_uint_le(due, after + minute);
+    ck_assert_uint_eq(arena_store_expire(store, due - 1), due);
+    ck_assert(has(8 * MIB + 1)); /* which makes it spare anew */
+    uint64_t later = arena_store_expire(store, due - 1);
+    ck_assert_uint_gt(later, due);
+    ck_assert_uint_eq(arena_store_expire(store, later), CLOCK_NEVER);
+    ck_assert(!has(8 * MIB + 1));
+    ck_assert(has(8 * MIB));
+}
+END_TEST
+
+START_TEST(many_small_ones_go_until_few_are_left)
+{
+    enum { COUNT = 20 };
+    struct arena arenas[COUNT];
+    for (size_t i = 0; i < COUNT; i++)
+        arenas[i] = take(4 * MIB);
+    for (size_t i = 0; i < COUNT; i++)
+        arena_store_put(store, &arenas[i]);
+    ck_assert_uint_lt(arena_store_expire(store, clock_ns()), CLOCK_NEVER);
+    ck_assert_uint_eq(arena_store_expire(store, clock_ns() + 60 * CLOCK_SECOND), CLOCK_NEVER);
+    fail_alloc_at(1);
+    size_t left = 0;
+    while (arena_store_take(store, 4 * MIB, &arenas[left]))
+        left++;
+    fail_alloc_at(0);
+    ck_assert_uint_eq(left, 64 / 4);
+    while (left)
+        arena_store_put(store, &arenas[--left]);
+}
+END_TEST
+
+static _Atomic unsigned n_shared;
+
+static void *use_and_put(void *argument)
+{
+    const unsigned char mark = (unsigned char)(size_t)argument;
+    for (size_t round = 0; round < 3000; round++) {
+        struct arena arena = {0};
+        size_t bytes = (round * 977 + mark * 131) % 9000 + 1;
+        if (!arena_store_take(store, bytes, &arena))
+            continue;
+        unsigned char *piece = arena_take(&arena, bytes);
+        memset(piece, mark, bytes);
+        if (round % 16 == 0)
+            arena_store_expire(store, round % 32 ? 0 : CLOCK_NEVER - 1);
+        for (size_t i = 0; i < bytes; i++)
+            if (piece[i] != mark)
+                atomic_fetch_add(&n_shared, 1);
+        arena_store_put(store, &arena);
+    }
+    return NULL;
+}
+
+START_TEST(threads_share_no_arena)
+{
+    pthread_t threads[4];
+    for (size_t i = 0; i < 4; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, use_and_put, (void *)(i + 1)), 0);
+    for (size_t i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    ck_assert_uint_eq(n_shared, 0);
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *s = suite_create("arena_store");
+    TCase *t = tcase_create("arena_store");
+    tcase_add_checked_fixture(t, set_up, tear_down);
+    tcase_add_test(t, put_resets_and_takes_over);
+    tcase_add_test(t, nothing_is_no_memory);
+    tcase_add_test(t, smallest_that_is_large_enough);
+    tcase_add_test(t, largest_is_regrown);
+    tcase_add_test(t, memory_that_is_not_there);
+    tcase_add_test(t, steady_state_allocates_nothing);
+    tcase_add_test(t, large_ones_go_after_a_minute);
+    tcase_add_test(t, many_small_ones_go_until_few_are_left);
+    tcase_add_test(t, threads_share_no_arena);
+    suite_add_tcase(s, t);
+    return s;
+}
