@@ -42,11 +42,29 @@ bool arena_reserve(struct arena *arena, size_t bytes)
 void *arena_take(struct arena *arena, size_t bytes)
 {
     size_t rounded;
-    if (!round_up(bytes, ARENA_ALIGNMENT, &rounded) || rounded > arena->capacity - arena->used)
+    if (!round_up(bytes, ARENA_ALIGNMENT, &rounded) || rounded > arena_left(arena))
         return NULL;
     void *piece = arena->base + arena->used;
     arena->used += rounded;
     return piece;
+}
+
+void *arena_take_rest(struct arena *arena, size_t *bytes)
+{
+    *bytes = arena_left(arena);
+    return *bytes ? arena_take(arena, *bytes) : NULL;
+}
+
+void arena_shorten(struct arena *arena, const void *piece, size_t bytes)
+{
+    size_t begin = (size_t)((const char *)piece - arena->base), rounded;
+    if (round_up(bytes, ARENA_ALIGNMENT, &rounded) && rounded <= arena->used - begin)
+        arena->used = begin + rounded;
+}
+
+void arena_rewind(struct arena *arena, size_t used)
+{
+    arena->used = used;
 }
 
 void arena_reset(struct arena *arena)

@@ -10,7 +10,7 @@
 
 struct arena {
     char *base; /* NULL while capacity is 0 */
-    size_t capacity, used;
+    size_t capacity, used; /* multiples of ARENA_ALIGNMENT */
 };
 
 /* Makes room for at least `bytes` in all. The arena must be empty (used == 0). Memory that is already there is kept;
@@ -19,6 +19,22 @@ bool arena_reserve(struct arena *arena, size_t bytes);
 
 /* `bytes` of uninitialised memory, aligned to ARENA_ALIGNMENT, or NULL when the reservation does not hold it. */
 void *arena_take(struct arena *arena, size_t bytes);
+
+/* Bytes that the next piece may have. */
+static inline size_t arena_left(const struct arena *arena)
+{
+    return arena->capacity - arena->used;
+}
+
+/* For what is as long as its making shows: all that is left as one piece, NULL when nothing is; *bytes: how much. Until
+ * arena_shorten gives back what it does not need, there is nothing else to take. */
+void *arena_take_rest(struct arena *arena, size_t *bytes);
+
+/* The piece that was taken last keeps its first `bytes`. */
+void arena_shorten(struct arena *arena, const void *piece, size_t bytes);
+
+/* Gives back all pieces that were taken since arena->used was `used`. */
+void arena_rewind(struct arena *arena, size_t used);
 
 /* Gives all pieces back; the memory stays for the next job. */
 void arena_reset(struct arena *arena);

@@ -9,12 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+void text_init_fixed(struct text *text, char *buffer, size_t capacity)
+{
+    *text = (struct text){.data = buffer, .capacity = capacity, .fixed = true};
+}
+
 char *text_reserve(struct text *text, size_t more)
 {
     size_t needed;
     if (text->failed)
         return NULL;
-    if (!size_add(text->length, more, &needed) || needed > PTRDIFF_MAX / 2) {
+    if (!size_add(text->length, more, &needed) || needed > (text->fixed ? text->capacity : PTRDIFF_MAX / 2)) {
         text->failed = true;
         return NULL;
     }
@@ -111,6 +116,7 @@ const char *text_terminate(struct text *text)
 
 void text_free(struct text *text)
 {
-    free(text->data);
+    if (!text->fixed)
+        free(text->data);
     *text = (struct text){0};
 }

@@ -1,7 +1,7 @@
-/* A growable byte buffer for building text. One thread at a time.
+/* A byte buffer for building text, growable or over memory of the caller's. One thread at a time.
  *
- * A failed allocation sets `failed` and turns every later append into nothing, so that a long piece of building is
- * checked once, at its end. */
+ * A failed allocation, or an append beyond the caller's memory, sets `failed` and turns every later append into nothing,
+ * so that a long piece of building is checked once, at its end. */
 #ifndef ATTND_BASE_TEXT_H
 #define ATTND_BASE_TEXT_H
 
@@ -12,7 +12,11 @@ struct text {
     char *data; /* NULL until the first append; not NUL-terminated unless text_terminate was called */
     size_t length, capacity;
     bool failed;
+    bool fixed; /* the data is the caller's: it is neither moved nor freed */
 };
+
+/* An empty text over `buffer` [capacity], which stays the caller's. It never allocates. */
+void text_init_fixed(struct text *text, char *buffer, size_t capacity);
 
 /* Room for `more` bytes behind the length: returns where they start, or NULL (and sets failed). Add to `length` what
  * was written. */
@@ -20,6 +24,7 @@ char *text_reserve(struct text *text, size_t more);
 
 void text_append(struct text *text, const char *data, size_t length);
 void text_append_string(struct text *text, const char *string);
+/* Needs room for one byte more than it appends. */
 void text_append_format(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Appends `string` (UTF-8, `length` bytes) as a JSON string with its quotes; what is not valid UTF-8 becomes U+FFFD. */
@@ -28,6 +33,7 @@ void text_append_json(struct text *text, const char *string, size_t length);
 /* Writes a NUL behind the text (not counted in `length`) and returns the data, or NULL when any append had failed. */
 const char *text_terminate(struct text *text);
 
+/* The text is empty and growable afterwards. */
 void text_free(struct text *text);
 
 #endif

@@ -42,6 +42,33 @@ START_TEST(more_than_was_reserved_is_refused)
 }
 END_TEST
 
+START_TEST(the_rest_is_one_piece_that_is_shortened)
+{
+    struct arena arena = {0};
+    size_t bytes = 7;
+    ck_assert_ptr_null(arena_take_rest(&arena, &bytes));
+    ck_assert_uint_eq(bytes, 0);
+    ck_assert(arena_reserve(&arena, 1024));
+    char *first = arena_take(&arena, 100), *rest = arena_take_rest(&arena, &bytes);
+    ck_assert_ptr_eq(rest, first + 128);
+    ck_assert_uint_eq(bytes, 1024 - 128);
+    ck_assert_uint_eq(arena_left(&arena), 0);
+    memset(rest, 1, bytes);
+    ck_assert_ptr_null(arena_take_rest(&arena, &bytes));
+    arena_shorten(&arena, rest, 65);
+    ck_assert_uint_eq(arena.used, 256);
+    ck_assert_uint_eq(arena_left(&arena), 768);
+    arena_shorten(&arena, rest, 129); /* a piece never grows */
+    ck_assert_uint_eq(arena.used, 256);
+    ck_assert_ptr_eq(arena_take(&arena, 1), first + 256);
+    arena_rewind(&arena, 256);
+    arena_shorten(&arena, rest, 0);
+    ck_assert_uint_eq(arena.used, 128);
+    ck_assert_ptr_eq(arena_take(&arena, 1), rest);
+    arena_free(&arena);
+}
+END_TEST
+
 START_TEST(needs_are_overflow_checked)
 {
     size_t total = SIZE_MAX - 100;
@@ -56,6 +83,7 @@ Suite *suite(void)
     TCase *c = tcase_create("arena");
     tcase_add_test(c, pieces_are_aligned_apart_and_writable);
     tcase_add_test(c, more_than_was_reserved_is_refused);
+    tcase_add_test(c, the_rest_is_one_piece_that_is_shortened);
     tcase_add_test(c, needs_are_overflow_checked);
     suite_add_tcase(s, c);
     return s;

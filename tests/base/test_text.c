@@ -35,6 +35,41 @@ START_TEST(too_much_fails_once_and_for_all)
 }
 END_TEST
 
+START_TEST(fixed_memory_is_filled_and_never_left)
+{
+    char buffer[16];
+    struct text text;
+    memset(buffer, '#', sizeof buffer);
+    text_init_fixed(&text, buffer, 10);
+    text_append_string(&text, "12345");
+    text_append_format(&text, "%d", 6789);
+    ck_assert(!text.failed);
+    ck_assert_ptr_eq(text.data, buffer);
+    ck_assert_uint_eq(text.length, 9);
+    text_append(&text, "0", 1); /* to the last byte */
+    ck_assert(!text.failed);
+    ck_assert_int_eq(memcmp(buffer, "1234567890######", 16), 0);
+    text_append(&text, "x", 1);
+    ck_assert(text.failed);
+    ck_assert_ptr_null(text_terminate(&text));
+    ck_assert_uint_eq(text.length, 10);
+    ck_assert_int_eq(memcmp(buffer, "1234567890######", 16), 0);
+    text_free(&text);
+    ck_assert_ptr_null(text.data);
+
+    text_init_fixed(&text, buffer, 10);
+    ck_assert_ptr_null(text_reserve(&text, SIZE_MAX));
+    ck_assert(text.failed);
+    text_init_fixed(&text, buffer, 10);
+    ck_assert_ptr_null(text_reserve(&text, 11));
+    text_init_fixed(&text, buffer, 10);
+    ck_assert_ptr_eq(text_reserve(&text, 10), buffer);
+    text_append_json(&text, "abcdefgh", 8);
+    ck_assert(!text.failed);
+    ck_assert_int_eq(memcmp(buffer, "\"abcdefgh\"######", 16), 0);
+}
+END_TEST
+
 /* Every byte value goes through jansson, a reader that is not ours. */
 START_TEST(json_strings_read_back)
 {
@@ -93,6 +128,7 @@ Suite *suite(void)
     TCase *c = tcase_create("text");
     tcase_add_test(c, appends_and_terminates);
     tcase_add_test(c, too_much_fails_once_and_for_all);
+    tcase_add_test(c, fixed_memory_is_filled_and_never_left);
     tcase_add_test(c, json_strings_read_back);
     tcase_add_test(c, utf8_is_strict);
     tcase_add_test(c, sizes_do_not_overflow);
