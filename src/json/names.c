@@ -28,27 +28,33 @@ bool json_key_is(const struct json_key *key, const char *name)
     return length == 0;
 }
 
-char *json_key_copy(const struct json_key *key, size_t *length)
+size_t json_key_write(const struct json_key *key, char *to)
 {
-    char *copy = malloc(key->length + 1); /* an escape is longer than what it stands for */
-    if (!copy)
-        return NULL;
     const char *at = key->raw, *end = key->raw + key->length;
-    char *to = copy;
+    size_t length = 0;
     if (!key->escaped) {
-        memcpy(copy, key->raw, key->length);
-        to += key->length;
+        memcpy(to, key->raw, key->length);
+        length = key->length;
         at = end;
     }
     while (at < end) {
         char utf8[4];
         size_t bytes = escape_next(&at, utf8);
-        memcpy(to, utf8, bytes);
-        to += bytes;
+        memcpy(to + length, utf8, bytes);
+        length += bytes;
     }
-    *to = '\0';
+    to[length] = '\0';
+    return length;
+}
+
+char *json_key_copy(const struct json_key *key, size_t *length)
+{
+    char *copy = malloc(key->length + 1); /* an escape is longer than what it stands for */
+    if (!copy)
+        return NULL;
+    size_t bytes = json_key_write(key, copy);
     if (length)
-        *length = (size_t)(to - copy);
+        *length = bytes;
     return copy;
 }
 

@@ -238,15 +238,20 @@ enum json_step json_next_element(struct json_reader *r, struct error *error)
     return JSON_ITEM;
 }
 
-bool json_read_string(struct json_reader *r, char **string, size_t *length, struct error *error)
+bool json_read_in_place(struct json_reader *r, struct json_key *string, struct error *error)
 {
     if (json_peek(r) != JSON_STRING)
         return json_type_error(r, error, "a string");
-    const char *at = r->at;
+    return pass_string(r, string, error);
+}
+
+bool json_read_string(struct json_reader *r, char **string, size_t *length, struct error *error)
+{
     struct json_key inside;
-    if (!pass_string(r, &inside, error))
-        return false;
     size_t bytes;
+    if (!json_read_in_place(r, &inside, error))
+        return false;
+    const char *at = inside.raw - 1; /* its opening quote */
     char *copy = json_key_copy(&inside, &bytes);
     if (!copy)
         return error_out_of_memory(error);

@@ -1,8 +1,8 @@
 /* A strict, pull-style JSON reader (RFC 8259) over a text that is whole in memory.
  *
  * It is the one reader of requests and configuration: both need the place of a fault (a JSON Pointer, a line), and
- * tensors are read by other code from the very bytes (`at`). It allocates nothing but unescaped strings (so a reader
- * can be copied to look ahead, and needs no destructor), and never recurses.
+ * tensors are read by other code from the very bytes (`at`). It allocates nothing but the copies of json_read_string and
+ * json_key_copy (so a reader can be copied to look ahead, and needs no destructor), and never recurses.
  *
  * Usage: every value is either read by the function for its type, entered (object, array) and walked to its end, or
  * skipped:
@@ -51,7 +51,8 @@ enum json_type {
 
 enum json_step { JSON_ITEM, JSON_DONE, JSON_FAILED };
 
-/* A member's name as it stands in the text, between its quotes, escapes not resolved; compare with json_key_is. */
+/* A member's name, or a string, as it stands in the text, between its quotes, escapes not resolved; compare with
+ * json_key_is. */
 struct json_key {
     const char *raw;
     size_t length;
@@ -88,6 +89,8 @@ bool json_enter_object(struct json_reader *r, struct error *error);
 /* JSON_ITEM: *key is the next member's name and its value comes next. JSON_DONE: the object was left. */
 enum json_step json_next_member(struct json_reader *r, struct json_key *key, struct error *error);
 bool json_key_is(const struct json_key *key, const char *name);
+/* The unescaped name into `to` [key->length + 1], NUL-terminated; returns its bytes. */
+size_t json_key_write(const struct json_key *key, char *to);
 /* The unescaped name in fresh memory (free it), NUL-terminated; NULL when memory ran out. *length (if not NULL): its
  * bytes. */
 char *json_key_copy(const struct json_key *key, size_t *length);
@@ -98,6 +101,8 @@ enum json_step json_next_element(struct json_reader *r, struct error *error);
 /* Fresh memory, NUL-terminated UTF-8; a string with an escaped NUL in it is ERROR_INVALID unless `length` is asked for.
  */
 bool json_read_string(struct json_reader *r, char **string, size_t *length, struct error *error);
+/* A string where it stands: without memory of its own, good while the text is. */
+bool json_read_in_place(struct json_reader *r, struct json_key *string, struct error *error);
 bool json_read_bool(struct json_reader *r, bool *value, struct error *error);
 /* A finite number, correctly rounded to double. */
 bool json_read_double(struct json_reader *r, double *value, struct error *error);

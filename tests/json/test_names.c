@@ -44,6 +44,11 @@ START_TEST(copies_are_resolved)
     ck_assert_uint_eq(length, 8);
     ck_assert_int_eq(memcmp(copy, "\xF0\x9F\x98\x80 a\0b", 9), 0);
     free(copy);
+    char written[64];
+    ck_assert_uint_eq(json_key_write(&key, written), 8);
+    ck_assert_int_eq(memcmp(written, "\xF0\x9F\x98\x80 a\0b", 9), 0);
+    ck_assert_uint_eq(json_key_write(&plain, written), 5);
+    ck_assert_str_eq(written, "input");
     copy = json_key_copy(&plain, NULL);
     ck_assert_str_eq(copy, "input");
     free(copy);

@@ -213,6 +213,16 @@ START_TEST(reads_values)
     ck_assert(!json_read_string(&r, &string, NULL, &error));
     ck_assert_int_eq(error.code, ERROR_INVALID);
     ck_assert_str_eq(error.pointer, "/0");
+    struct json_reader ahead = r;
+    struct json_key in_place;
+    ck_assert(json_read_in_place(&ahead, &in_place, &error));
+    ck_assert_ptr_eq(in_place.raw, text + 2);
+    ck_assert_uint_eq(in_place.length, strlen("a\\u00e9\\u0000b"));
+    ck_assert(in_place.escaped);
+    ck_assert_int_eq(json_next_element(&ahead, &error), JSON_ITEM);
+    ck_assert(!json_read_in_place(&ahead, &in_place, &error));
+    ck_assert_int_eq(error.code, ERROR_INVALID);
+    ck_assert_str_eq(error.pointer, "/1");
     ck_assert(json_read_string(&r, &string, &length, &error)); /* the reader still stood before it */
     ck_assert_uint_eq(length, 5);
     ck_assert_int_eq(memcmp(string, "a\xC3\xA9\0b", 6), 0);
