@@ -9,7 +9,7 @@
 #define ARENA_ALIGNMENT 64
 
 struct arena {
-    char *base; /* NULL while capacity is 0 */
+    char *base;            /* NULL while capacity is 0 */
     size_t capacity, used; /* multiples of ARENA_ALIGNMENT */
 };
 

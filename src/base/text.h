@@ -1,7 +1,7 @@
 /* A byte buffer for building text, growable or over memory of the caller's. One thread at a time.
  *
- * A failed allocation, or an append beyond the caller's memory, sets `failed` and turns every later append into nothing,
- * so that a long piece of building is checked once, at its end. */
+ * A failed allocation, or an append beyond the caller's memory, sets `failed` and turns every later append into
+ * nothing, so that a long piece of building is checked once, at its end. */
 #ifndef ATTND_BASE_TEXT_H
 #define ATTND_BASE_TEXT_H
 

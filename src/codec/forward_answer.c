@@ -1,5 +1,5 @@
-/* The answer of /v1/forward: which tensors, of which shapes, in which form. Owns nothing but the working memory of one
- * call; entered by the thread that computed the result. */
+/* The answer of /v1/forward: which tensors, of which shapes, in which form. Owns nothing; entered by the thread that
+ * computed the result. */
 #include "codec/forward_answer.h"
 
 #include "base/clock.h"
@@ -11,7 +11,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define ANSWER_MAX_RANK 4
@@ -137,8 +136,7 @@ size_t forward_answer_scratch_bytes(const struct forward_request *request, const
         if (!kept)
             continue;
         kept_shape(&list[i], kept, each);
-        if (!tensor_bytes(each, list[i].rank, sizeof(float) + sizeof(uint32_t), &bytes) ||
-            !size_add(total, bytes, &total))
+        if (!tensor_bytes(each, list[i].rank, sizeof(float) + sizeof(uint32_t), &bytes) || !arena_need(&total, bytes))
             return SIZE_MAX;
     }
     return total;
@@ -205,11 +203,17 @@ static void write_plain(struct text *text, const struct forward_request *request
         tensor_write_f32(text, data, shape, rank, request->decimals, number_bytes);
 }
 
-/* {"shape", "top_k", "keys", "weights"} of a map. `keys` and `weights` have room for what is kept. */
+/* {"shape", "top_k", "keys", "weights"} of a map, what is kept of it in `scratch`. */
 static void write_top_k(struct text *text, const struct forward_request *request, const struct returned *map,
-                        size_t kept, uint32_t *keys, float *weights, size_t number_bytes)
+                        size_t kept, struct arena *scratch, size_t number_bytes)
 {
     size_t width = map->shape[map->rank - 1], rows = count_of(map) / width, shape[ANSWER_MAX_RANK];
+    float *weights = arena_take(scratch, rows * kept * (sizeof *weights + sizeof(uint32_t))); /* [rows, kept] */
+    if (!weights) {
+        text->failed = true;
+        return;
+    }
+    uint32_t *keys = (uint32_t *)(void *)(weights + rows * kept); /* [rows, kept] */
     kept_shape(map, kept, shape);
     for (size_t row = 0; row < rows; row++)
         top_k_select(map->data + row * width, width, kept, keys + row * kept, weights + row * kept);
@@ -235,15 +239,13 @@ static void write_time(struct text *text, const char *name, double us)
 
 bool forward_answer_encode(const struct forward_request *request, const struct attention_shape *shape,
                            const struct forward_input *problem, const struct forward_result *result,
-                           const char *weights, const char *digest, struct forward_timing *timing, struct text *text,
-                           struct error *error)
+                           const char *weights, const char *digest, struct forward_timing *timing,
+                           struct arena *scratch, struct text *text, struct error *error)
 {
     uint64_t begin = clock_ns();
     struct returned list[FORWARD_RETURN_COUNT];
     size_t count = list_returned(request, shape, problem, result, list), number_bytes[FORWARD_RETURN_COUNT] = {0},
-           bytes, length = text->length;
-    size_t scratch_bytes = forward_answer_scratch_bytes(request, shape, problem);
-    void *scratch = NULL;
+           bytes, length = text->length, used = scratch->used;
     for (size_t i = 0; i < count; i++) {
         if (request->encoding == ENCODING_BASE64)
             continue;
@@ -255,7 +257,7 @@ bool forward_answer_encode(const struct forward_request *request, const struct a
     }
     if (!forward_answer_bytes(request, shape, problem, &bytes, error))
         return false;
-    if (!text_reserve(text, bytes) || (scratch_bytes && !(scratch = malloc(scratch_bytes))))
+    if (!text_reserve(text, bytes))
         return error_out_of_memory(error);
 
     text_append(text, "{", 1);
@@ -274,14 +276,10 @@ bool forward_answer_encode(const struct forward_request *request, const struct a
     for (size_t i = 0; i < count; i++) {
         size_t kept = kept_of(request, &list[i]);
         text_append_format(text, ",\"%s\":", list[i].name);
-        if (kept) {
-            float *kept_weights = scratch;
-            uint32_t *kept_keys =
-                (uint32_t *)(void *)(kept_weights + scratch_bytes / (sizeof(float) + sizeof(uint32_t)));
-            write_top_k(text, request, &list[i], kept, kept_keys, kept_weights, number_bytes[i]);
-        } else {
+        if (kept)
+            write_top_k(text, request, &list[i], kept, scratch, number_bytes[i]);
+        else
             write_plain(text, request, list[i].data, list[i].shape, list[i].rank, number_bytes[i]);
-        }
     }
     text_append_format(text, ",\"fully_masked_rows\":%zu", result->fully_masked_rows);
     timing->encode_us = (double)(clock_ns() - begin) / 1000;
@@ -290,7 +288,7 @@ bool forward_answer_encode(const struct forward_request *request, const struct a
     write_time(text, ",\"compute\":", timing->compute_us);
     write_time(text, ",\"encode\":", timing->encode_us);
     text_append(text, "}}", 2);
-    free(scratch);
+    arena_rewind(scratch, used);
     if (!text->failed)
         return true;
     text->length = length;

@@ -5,7 +5,7 @@
 #include "base/size.h"
 
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 
 /* One of input, query, key, value: [tokens, d_model] or [batch, tokens, d_model]. */
 static bool check_sequence(const struct tensor *tensor, const char *pointer, size_t d_model, struct error *error)
@@ -140,27 +140,44 @@ static bool check_head_mask(const struct tensor *head_mask, size_t num_heads, st
     return true;
 }
 
+/* Heads that one pass over a list looks for: as many as nearly every layer has, in memory that a stack holds. */
+#define HEADS_AT_ONCE 4096
+
+/* The index of the first of `heads` [count], each below num_heads, that stands before it already; count: none. */
+static size_t first_repeated(const uint32_t *heads, size_t count, size_t num_heads)
+{
+    bool seen[HEADS_AT_ONCE];
+    for (size_t first = 0; first < num_heads; first += HEADS_AT_ONCE) {
+        memset(seen, 0, sizeof seen);
+        for (size_t i = 0; i < count; i++) {
+            size_t head = heads[i] - first; /* huge for one of a pass before */
+            if (head >= HEADS_AT_ONCE)
+                continue;
+            if (seen[head])
+                count = i;
+            else
+                seen[head] = true;
+        }
+    }
+    return count;
+}
+
 static bool check_include_heads(const struct forward_request *request, size_t num_heads, struct error *error)
 {
+    const uint32_t *heads = request->include_heads;
+    const size_t count = request->n_include_heads;
     char place[48];
-    if (!request->include_heads)
+    size_t known = 0;
+    while (known < count && heads[known] != FORWARD_NO_HEAD && heads[known] < num_heads)
+        known++;
+    const size_t repeated = first_repeated(heads, known, num_heads);
+    if (repeated == count)
         return true;
-    bool *seen = calloc(num_heads, sizeof *seen), right = true;
-    if (!seen)
-        return error_out_of_memory(error);
-    for (size_t i = 0; i < request->n_include_heads && right; i++) {
-        uint32_t head = request->include_heads[i];
-        snprintf(place, sizeof place, "/include_heads/%zu", i);
-        if (head == FORWARD_NO_HEAD || head >= num_heads)
-            right = error_set_at(error, ERROR_INVALID, place, "there is no head %lld: the heads are 0 to %zu",
-                                 (long long)(head == FORWARD_NO_HEAD ? request->no_head : head), num_heads - 1);
-        else if (seen[head])
-            right = error_set_at(error, ERROR_INVALID, place, "head %u is there twice; name each once", head);
-        else
-            seen[head] = true;
-    }
-    free(seen);
-    return right;
+    snprintf(place, sizeof place, "/include_heads/%zu", repeated);
+    if (repeated < known)
+        return error_set_at(error, ERROR_INVALID, place, "head %u is there twice; name each once", heads[repeated]);
+    return error_set_at(error, ERROR_INVALID, place, "there is no head %lld: the heads are 0 to %zu",
+                        (long long)(heads[known] == FORWARD_NO_HEAD ? request->no_head : heads[known]), num_heads - 1);
 }
 
 bool forward_request_check(const struct forward_request *request, const struct attention_shape *shape,

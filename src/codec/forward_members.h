@@ -5,7 +5,13 @@
 #include "codec/forward_request.h"
 #include "json/reader.h"
 
-/* X(member): readers for struct json_member; their context is a struct forward_request, or begins with one. */
+/* What the readers fill: a request, and the arena its pieces come from. */
+struct forward_decoding {
+    struct forward_request *request;
+    struct arena *arena;
+};
+
+/* X(member): readers for struct json_member; their context is a struct forward_decoding, or begins with one. */
 #define FORWARD_MEMBERS(X) \
     X(weights)             \
     X(id)                  \
@@ -26,9 +32,9 @@ FORWARD_MEMBERS(FORWARD_MEMBER_READER)
 /* As entries of a list of members. */
 #define FORWARD_MEMBER_ENTRY(member) {#member, forward_read_##member},
 
-/* Reads a body that is one of these objects and nothing behind it into `context`; then what forward_request_decode
- * demands of `input`, `query` and `key`. */
+/* Reads a body that is one of these objects and nothing behind it into what `context` points to; then what
+ * forward_request_decode demands of `input`, `query` and `key`. On failure the arena is as it was. */
 bool forward_read_body(const char *body, size_t length, const struct json_member *members, size_t count,
-                       struct forward_request *context, struct error *error);
+                       struct forward_decoding *context, struct error *error);
 
 #endif

@@ -1,14 +1,15 @@
 /* The members of a /v1/forward request, one reader each.
  *
- * Owns the request while it is decoded. Entered by whichever thread decodes it; forward_check.c has what needs the
- * weights' shape. */
+ * The request's memory is the caller's arena. Entered by whichever thread decodes it; forward_check.c has what needs
+ * the weights' shape. */
 #include "codec/forward_request.h"
 
 #include "base/nearest.h"
 #include "codec/forward_members.h"
+#include "json/escape.h"
+#include "json/names.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define ID_CHARACTERS 256
@@ -21,42 +22,41 @@ static const char *const RETURN_NAMES[FORWARD_RETURN_COUNT] = {
 
 bool forward_read_weights(struct json_reader *r, void *context, struct error *error)
 {
-    struct forward_request *request = context;
-    return json_read_string(r, &request->weights, NULL, error);
+    struct forward_decoding *decoding = context;
+    struct json_key name;
+    if (!json_read_in_place(r, &name, error))
+        return false;
+    char *weights = arena_take(decoding->arena, name.length + 1);
+    if (!weights)
+        return error_out_of_memory(error);
+    size_t length = json_key_write(&name, weights);
+    if (memchr(weights, '\0', length))
+        return json_error(r, error, ERROR_INVALID, "expected a string without the character U+0000");
+    arena_shorten(decoding->arena, weights, length + 1);
+    decoding->request->weights = weights;
+    return true;
 }
 
-static char *copy(const char *begin, const char *end)
+/* Escapes count as what they stand for. */
+static size_t count_characters(const struct json_key *string)
 {
-    size_t length = (size_t)(end - begin);
-    char *text = malloc(length + 1);
-    if (text) {
-        memcpy(text, begin, length);
-        text[length] = '\0';
-    }
-    return text;
-}
-
-/* Characters of valid UTF-8. */
-static size_t count_characters(const char *text, size_t length)
-{
+    char utf8[4];
     size_t count = 0;
-    for (size_t i = 0; i < length; i++)
-        count += ((unsigned char)text[i] & 0xC0) != 0x80;
+    for (const char *at = string->raw, *end = at + string->length; at < end; count++)
+        escape_next(&at, utf8);
     return count;
 }
 
 bool forward_read_id(struct json_reader *r, void *context, struct error *error)
 {
-    struct forward_request *request = context;
+    struct forward_decoding *decoding = context;
     enum json_type type = json_peek(r);
     const char *begin = r->at, *end;
     if (type == JSON_STRING) {
-        char *string;
-        size_t length;
-        if (!json_read_string(r, &string, &length, error))
+        struct json_key string;
+        if (!json_read_in_place(r, &string, error))
             return false;
-        size_t characters = count_characters(string, length);
-        free(string);
+        size_t characters = count_characters(&string);
         if (characters > ID_CHARACTERS)
             return json_error(r, error, ERROR_INVALID, "an id has at most %d characters, got %zu", ID_CHARACTERS,
                               characters);
@@ -76,8 +76,14 @@ bool forward_read_id(struct json_reader *r, void *context, struct error *error)
     } else {
         return json_type_error(r, error, "a string or an integer");
     }
-    request->id = copy(begin, end);
-    return request->id || error_out_of_memory(error);
+    size_t length = (size_t)(end - begin);
+    char *id = arena_take(decoding->arena, length + 1);
+    if (!id)
+        return error_out_of_memory(error);
+    memcpy(id, begin, length);
+    id[length] = '\0';
+    decoding->request->id = id;
+    return true;
 }
 
 /* X(member, most axes): the tensors of a request. */
@@ -92,42 +98,42 @@ bool forward_read_id(struct json_reader *r, void *context, struct error *error)
 #define READ_TENSOR(member, axes)                                                         \
     bool forward_read_##member(struct json_reader *r, void *context, struct error *error) \
     {                                                                                     \
-        struct forward_request *request = context;                                        \
-        return tensor_read_json(r, &request->member, axes, error);                        \
+        struct forward_decoding *decoding = context;                                      \
+        struct tensor *tensor = &decoding->request->member;                               \
+        return tensor_read_json(r, decoding->arena, tensor, axes, error);                 \
     }
 TENSORS(READ_TENSOR)
 #undef READ_TENSOR
 
 bool forward_read_attention_mask(struct json_reader *r, void *context, struct error *error)
 {
-    struct forward_request *request = context;
-    return mask_read_json(r, &request->attention_mask, 3, error);
+    struct forward_decoding *decoding = context;
+    return mask_read_json(r, decoding->arena, &decoding->request->attention_mask, 3, error);
 }
 
 bool forward_read_causal(struct json_reader *r, void *context, struct error *error)
 {
-    struct forward_request *request = context;
-    return json_read_bool(r, &request->causal, error);
+    struct forward_decoding *decoding = context;
+    return json_read_bool(r, &decoding->request->causal, error);
 }
 
 /* One name of `return`: its bit is added to *returned. */
 static bool read_return_name(struct json_reader *r, unsigned *returned, struct error *error)
 {
-    char *name;
-    if (!json_read_string(r, &name, NULL, error))
+    struct json_key name;
+    if (!json_read_in_place(r, &name, error))
         return false;
     unsigned i = 0;
-    while (i < FORWARD_RETURN_COUNT && strcmp(RETURN_NAMES[i], name) != 0)
+    while (i < FORWARD_RETURN_COUNT && !json_key_is(&name, RETURN_NAMES[i]))
         i++;
     if (i == FORWARD_RETURN_COUNT) {
-        const char *meant = nearest_name(name, RETURN_NAMES, FORWARD_RETURN_COUNT);
-        json_error(r, error, ERROR_INVALID,
-                   "\"%.64s\" cannot be returned, only output, attention, heads, query, key and value%s%s%s", name,
-                   meant ? "; did you mean \"" : "", meant ? meant : "", meant ? "\"?" : "");
-        free(name);
-        return false;
+        char shown[NAMES_SHOWN_BYTES];
+        names_show(&name, shown);
+        const char *meant = nearest_name(shown, RETURN_NAMES, FORWARD_RETURN_COUNT);
+        return json_error(r, error, ERROR_INVALID,
+                          "\"%s\" cannot be returned, only output, attention, heads, query, key and value%s%s%s", shown,
+                          meant ? "; did you mean \"" : "", meant ? meant : "", meant ? "\"?" : "");
     }
-    free(name);
     if (*returned & 1u << i)
         return json_error(r, error, ERROR_INVALID, "\"%s\" is there twice; name each once", RETURN_NAMES[i]);
     *returned |= 1u << i;
@@ -136,7 +142,7 @@ static bool read_return_name(struct json_reader *r, unsigned *returned, struct e
 
 static bool read_return(struct json_reader *r, void *context, struct error *error)
 {
-    struct forward_request *request = context;
+    struct forward_decoding *decoding = context;
     unsigned returned = 0;
     enum json_step step;
     if (!json_enter_array(r, error))
@@ -149,82 +155,76 @@ static bool read_return(struct json_reader *r, void *context, struct error *erro
     if (returned == 0)
         return json_error(r, error, ERROR_INVALID,
                           "nothing to return: name at least one of output, attention, heads, query, key and value");
-    request->returned = returned;
-    return true;
-}
-
-static bool add_head(struct json_reader *r, struct forward_request *request, size_t *capacity, int64_t head,
-                     struct error *error)
-{
-    if (request->n_include_heads == FORWARD_MAX_INCLUDE_HEADS)
-        return json_error(r, error, ERROR_INVALID, "more than %d heads are listed", FORWARD_MAX_INCLUDE_HEADS);
-    if (request->n_include_heads == *capacity) {
-        size_t larger = size_max(16, 2 * *capacity);
-        uint32_t *heads = realloc(request->include_heads, larger * sizeof *heads);
-        if (!heads)
-            return error_out_of_memory(error);
-        request->include_heads = heads;
-        *capacity = larger;
-    }
-    uint32_t entry = head < 0 || head >= FORWARD_NO_HEAD ? FORWARD_NO_HEAD : (uint32_t)head;
-    if (entry == FORWARD_NO_HEAD && request->no_head == 0)
-        request->no_head = head;
-    request->include_heads[request->n_include_heads++] = entry;
+    decoding->request->returned = returned;
     return true;
 }
 
 static bool read_include_heads(struct json_reader *r, void *context, struct error *error)
 {
-    struct forward_request *request = context;
-    size_t capacity = 0;
+    struct forward_decoding *decoding = context;
+    struct forward_request *request = decoding->request;
+    size_t bytes, count = 0;
+    uint32_t *heads = arena_take_rest(decoding->arena, &bytes);
     enum json_step step;
     int64_t head;
     if (!json_enter_array(r, error))
         return false;
-    while ((step = json_next_element(r, error)) == JSON_ITEM)
-        if (!json_read_integer(r, INT64_MIN, INT64_MAX, &head, error) || !add_head(r, request, &capacity, head, error))
+    while ((step = json_next_element(r, error)) == JSON_ITEM) {
+        if (!json_read_integer(r, INT64_MIN, INT64_MAX, &head, error))
             return false;
+        if (count == FORWARD_MAX_INCLUDE_HEADS)
+            return json_error(r, error, ERROR_INVALID, "more than %d heads are listed", FORWARD_MAX_INCLUDE_HEADS);
+        if (count == bytes / sizeof *heads)
+            return error_out_of_memory(error);
+        heads[count] = head < 0 || head >= FORWARD_NO_HEAD ? FORWARD_NO_HEAD : (uint32_t)head;
+        if (heads[count++] == FORWARD_NO_HEAD && request->no_head == 0)
+            request->no_head = head;
+    }
     if (step == JSON_FAILED)
         return false;
-    if (request->n_include_heads == 0)
+    if (count == 0)
         return json_error(r, error, ERROR_INVALID,
                           "no head is listed: name at least one, or leave the member out for all");
+    arena_shorten(decoding->arena, heads, count * sizeof *heads);
+    request->include_heads = heads;
+    request->n_include_heads = count;
     return true;
 }
 
 static bool read_top_k(struct json_reader *r, void *context, struct error *error)
 {
-    struct forward_request *request = context;
+    struct forward_decoding *decoding = context;
     int64_t value;
     if (!json_read_integer(r, 1, INT64_MAX, &value, error))
         return false;
-    request->top_k = (size_t)value;
+    decoding->request->top_k = (size_t)value;
     return true;
 }
 
 static bool read_decimals(struct json_reader *r, void *context, struct error *error)
 {
-    struct forward_request *request = context;
+    struct forward_decoding *decoding = context;
     int64_t value;
     if (!json_read_integer(r, 0, 9, &value, error))
         return false;
-    request->decimals = (int)value;
+    decoding->request->decimals = (int)value;
     return true;
 }
 
 static bool read_encoding(struct json_reader *r, void *context, struct error *error)
 {
-    struct forward_request *request = context;
-    char *name;
-    if (!json_read_string(r, &name, NULL, error))
+    struct forward_decoding *decoding = context;
+    struct json_key name;
+    if (!json_read_in_place(r, &name, error))
         return false;
-    bool json = strcmp(name, "json") == 0, known = json || strcmp(name, "base64") == 0;
-    if (known)
-        request->encoding = json ? ENCODING_JSON : ENCODING_BASE64;
-    else
-        json_error(r, error, ERROR_INVALID, "encoding \"%.64s\" is not one of json and base64", name);
-    free(name);
-    return known;
+    bool json = json_key_is(&name, "json");
+    if (!json && !json_key_is(&name, "base64")) {
+        char shown[NAMES_SHOWN_BYTES];
+        names_show(&name, shown);
+        return json_error(r, error, ERROR_INVALID, "encoding \"%s\" is not one of json and base64", shown);
+    }
+    decoding->request->encoding = json ? ENCODING_JSON : ENCODING_BASE64;
+    return true;
 }
 
 /* clang-format off */
@@ -260,8 +260,9 @@ static bool check_members(const struct forward_request *request, struct error *e
 }
 
 bool forward_read_body(const char *body, size_t length, const struct json_member *members, size_t count,
-                       struct forward_request *context, struct error *error)
+                       struct forward_decoding *context, struct error *error)
 {
+    const size_t used = context->arena->used;
     struct json_reader r;
     json_reader_init(&r, body, length);
     enum json_type type = json_peek(&r);
@@ -272,32 +273,19 @@ bool forward_read_body(const char *body, size_t length, const struct json_member
         r.at = at;
         return json_type_error(&r, error, "an object");
     }
-    return json_read_object(&r, members, count, context, NULL, error) && json_finish(&r, error) &&
-           check_members(context, error);
+    if (json_read_object(&r, members, count, context, NULL, error) && json_finish(&r, error) &&
+        check_members(context->request, error))
+        return true;
+    arena_rewind(context->arena, used);
+    return false;
 }
 
-bool forward_request_decode(const char *body, size_t length, struct forward_request *request, struct error *error)
+bool forward_request_decode(const char *body, size_t length, struct arena *arena, struct forward_request *request,
+                            struct error *error)
 {
     struct forward_request made = {.returned = RETURN_OUTPUT | RETURN_ATTENTION, .decimals = -1};
-    if (!forward_read_body(body, length, MEMBERS, sizeof MEMBERS / sizeof *MEMBERS, &made, error)) {
-        forward_request_free(&made);
-        *request = made;
-        return false;
-    }
-    *request = made;
-    return true;
-}
-
-void forward_request_free(struct forward_request *request)
-{
-    if (!request)
-        return;
-    free(request->weights);
-    free(request->id);
-    free(request->include_heads);
-    mask_free(&request->attention_mask);
-#define FREE_TENSOR(member, axes) tensor_free(&request->member);
-    TENSORS(FREE_TENSOR)
-#undef FREE_TENSOR
-    *request = (struct forward_request){0};
+    struct forward_decoding decoding = {&made, arena};
+    bool right = forward_read_body(body, length, MEMBERS, sizeof MEMBERS / sizeof *MEMBERS, &decoding, error);
+    *request = right ? made : (struct forward_request){0};
+    return right;
 }

@@ -31,9 +31,10 @@ enum tensor_encoding { ENCODING_JSON, ENCODING_BASE64 };
 /* What an entry of include_heads is that no 32-bit head index can be. */
 #define FORWARD_NO_HEAD UINT32_MAX
 
+/* What it points to is in the arena that it was decoded into. */
 struct forward_request {
-    char *weights;                          /* NULL: the default set */
-    char *id;                               /* its JSON text, as it was sent; NULL: none */
+    const char *weights;                    /* NULL: the default set */
+    const char *id;                         /* its JSON text, as it was sent; NULL: none */
     struct tensor input, query, key, value; /* rank 0: not there */
     struct mask attention_mask;
     struct tensor bias, head_mask;
@@ -48,18 +49,30 @@ struct forward_request {
     enum tensor_encoding encoding;
 };
 
-/* The most memory that decoding a body of `bytes` bytes takes at any moment, and that the request keeps. */
-static inline size_t forward_request_peak_bytes(size_t bytes)
+/* The pieces of memory that a request may have: seven tensors and masks, include_heads, weights and id. */
+#define FORWARD_REQUEST_PIECES 10
+
+/* The most of an arena that decoding a body of `bytes` bytes takes at any moment; SIZE_MAX when that overflows. No part
+ * of the body is in two pieces, and a piece is at most twice as long as its part: tensors as tensor_read_json has it,
+ * an entry of include_heads and its separator are two bytes of text and become four, a string is no longer than its
+ * text between the quotes and a NUL. Rounding adds less than ARENA_ALIGNMENT to a piece. */
+static inline size_t forward_request_decoded_bytes(size_t bytes)
 {
-    size_t lists = 3 * sizeof(uint32_t) * size_min(bytes / 2 + 1, FORWARD_MAX_INCLUDE_HEADS), peak;
-    return size_add(tensor_json_peak_bytes(bytes), lists + 8192, &peak) ? peak : SIZE_MAX;
+    size_t twice, total;
+    if (!size_multiply(bytes, 2, &twice) || !size_add(twice, FORWARD_REQUEST_PIECES * ARENA_ALIGNMENT, &total))
+        return SIZE_MAX;
+    return total;
 }
 
 /* Decodes a body: one JSON object and nothing behind it (an empty body is ERROR_NOT_JSON, another value ERROR_INVALID).
  * Exactly one of `input` and the pair `query`, `key` is there; what needs the weight set's shape is left to
- * forward_request_check. On failure *request is empty. */
-bool forward_request_decode(const char *body, size_t length, struct forward_request *request, struct error *error);
-void forward_request_free(struct forward_request *request);
+ * forward_request_check.
+ *
+ * All that the request points to is taken from `arena`, which has forward_request_decoded_bytes(length) left (else
+ * ERROR_OUT_OF_MEMORY, where it does not suffice) and afterwards holds no more than the request does. On failure
+ * *request is empty and the arena as it was. */
+bool forward_request_decode(const char *body, size_t length, struct arena *arena, struct forward_request *request,
+                            struct error *error);
 
 /* Checks the request's shapes and include_heads against the weight set's and against each other, and fills *problem
  * with what the engine is to compute (it points into the request). Errors name found and expected with the pointer of

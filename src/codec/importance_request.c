@@ -1,46 +1,49 @@
-/* The members of a /v1/heads/importance request beside those of a forward. Owns the request while it is decoded;
- * entered by whichever thread decodes it. */
+/* The members of a /v1/heads/importance request beside those of a forward. The request's memory is the caller's
+ * arena; entered by whichever thread decodes it. */
 #include "codec/importance_request.h"
 
 #include "base/nearest.h"
 #include "codec/forward_members.h"
+#include "json/names.h"
 
-#include <stdlib.h>
-#include <string.h>
+struct importance_decoding {
+    struct forward_decoding forward;
+    struct importance_request *request;
+};
 
 static bool read_method(struct json_reader *r, void *context, struct error *error)
 {
-    struct importance_request *request = context;
+    struct importance_decoding *decoding = context;
     const char *names[IMPORTANCE_METHOD_COUNT];
     unsigned method = 0;
-    char *name;
+    struct json_key name;
     for (unsigned i = 0; i < IMPORTANCE_METHOD_COUNT; i++)
         names[i] = importance_method_name((enum importance_method)i);
-    if (!json_read_string(r, &name, NULL, error))
+    if (!json_read_in_place(r, &name, error))
         return false;
-    while (method < IMPORTANCE_METHOD_COUNT && strcmp(names[method], name) != 0)
+    while (method < IMPORTANCE_METHOD_COUNT && !json_key_is(&name, names[method]))
         method++;
-    const bool known = method < IMPORTANCE_METHOD_COUNT;
-    if (known) {
-        request->method = (enum importance_method)method;
-    } else {
-        const char *meant = nearest_name(name, names, IMPORTANCE_METHOD_COUNT);
-        json_error(r, error, ERROR_INVALID, "method \"%.64s\" is not one of zero, uniform, mean and norm%s%s%s", name,
-                   meant ? "; did you mean \"" : "", meant ? meant : "", meant ? "\"?" : "");
+    if (method == IMPORTANCE_METHOD_COUNT) {
+        char shown[NAMES_SHOWN_BYTES];
+        names_show(&name, shown);
+        const char *meant = nearest_name(shown, names, IMPORTANCE_METHOD_COUNT);
+        return json_error(r, error, ERROR_INVALID, "method \"%s\" is not one of zero, uniform, mean and norm%s%s%s",
+                          shown, meant ? "; did you mean \"" : "", meant ? meant : "", meant ? "\"?" : "");
     }
-    free(name);
-    return known;
+    decoding->request->method = (enum importance_method)method;
+    return true;
 }
 
 static bool read_prune_plan(struct json_reader *r, void *context, struct error *error)
 {
-    struct importance_request *request = context;
-    return json_read_bool(r, &request->prune_plan, error);
+    struct importance_decoding *decoding = context;
+    return json_read_bool(r, &decoding->request->prune_plan, error);
 }
 
 static bool read_tolerance(struct json_reader *r, void *context, struct error *error)
 {
-    struct importance_request *request = context;
+    struct importance_decoding *decoding = context;
+    struct importance_request *request = decoding->request;
     if (!json_read_double(r, &request->tolerance, error))
         return false;
     if (request->tolerance < 0)
@@ -69,10 +72,13 @@ static const struct json_member MEMBERS[] = {
 };
 /* clang-format on */
 
-bool importance_request_decode(const char *body, size_t length, struct importance_request *request, struct error *error)
+bool importance_request_decode(const char *body, size_t length, struct arena *arena, struct importance_request *request,
+                               struct error *error)
 {
+    const size_t used = arena->used;
     struct importance_request made = {.method = IMPORTANCE_ZERO};
-    if (!forward_read_body(body, length, MEMBERS, sizeof MEMBERS / sizeof *MEMBERS, &made.forward, error))
+    struct importance_decoding decoding = {{&made.forward, arena}, &made};
+    if (!forward_read_body(body, length, MEMBERS, sizeof MEMBERS / sizeof *MEMBERS, &decoding.forward, error))
         goto fail;
     if (made.prune_plan && made.method != IMPORTANCE_ZERO) {
         error_set_at(error, ERROR_INVALID, "/prune_plan",
@@ -88,15 +94,7 @@ bool importance_request_decode(const char *body, size_t length, struct importanc
     *request = made;
     return true;
 fail:
-    importance_request_free(&made);
-    *request = made;
-    return false;
-}
-
-void importance_request_free(struct importance_request *request)
-{
-    if (!request)
-        return;
-    forward_request_free(&request->forward);
+    arena_rewind(arena, used);
     *request = (struct importance_request){0};
+    return false;
 }

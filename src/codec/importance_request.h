@@ -13,10 +13,9 @@ struct importance_request {
     double tolerance;   /* >= 0 */
 };
 
-/* Decodes a body; as forward_request_decode. Maps alone (`attention`) are ERROR_INVALID: they do not say what reaches
- * the output. */
-bool importance_request_decode(const char *body, size_t length, struct importance_request *request,
+/* Decodes a body; memory as forward_request_decode has it. Maps alone (`attention`) are ERROR_INVALID: they do not say
+ * what reaches the output. */
+bool importance_request_decode(const char *body, size_t length, struct arena *arena, struct importance_request *request,
                                struct error *error);
-void importance_request_free(struct importance_request *request);
 
 #endif

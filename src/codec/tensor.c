@@ -1,31 +1,17 @@
 /* The three forms of tensors and masks in JSON, told apart and checked against the shape they state.
  *
- * Owns what it reads until it hands it over. Entered by whichever thread decodes the request. */
+ * What it reads is in the caller's arena, and is given back when it turns out wrong. Entered by whichever thread
+ * decodes the request. */
 #include "codec/tensor.h"
 
+#include "base/size.h"
 #include "codec/tensor_base64.h"
 #include "codec/tensor_text.h"
+#include "json/names.h"
 #include "json/reader.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-void tensor_free(struct tensor *tensor)
-{
-    if (!tensor)
-        return;
-    free(tensor->data);
-    *tensor = (struct tensor){0};
-}
-
-void mask_free(struct mask *mask)
-{
-    if (!mask)
-        return;
-    free(mask->data);
-    *mask = (struct mask){0};
-}
 
 char *tensor_shape_text(const size_t *shape, unsigned rank, char *buffer, size_t size)
 {
@@ -47,14 +33,13 @@ struct values {
 
 /* A tensor in its object form, while its members arrive in any order. */
 struct object_form {
+    struct arena *arena;
     bool is_mask;
     unsigned max_rank;
     struct values stated; /* `shape`, without data */
     struct values nested; /* `data` */
     enum dtype dtype;
-    const char *base64; /* [base64_length], in the body or in `unescaped` */
-    size_t base64_length;
-    char *unescaped; /* owned */
+    struct json_key base64;
 };
 
 /* The floats become bytes where they stand; each must be 0 or 1. On failure `floats` are untouched. */
@@ -75,18 +60,19 @@ static bool floats_to_mask(const struct json_reader *r, struct tensor *floats, s
     return true;
 }
 
-static bool read_nested(struct json_reader *r, bool is_mask, unsigned max_rank, struct values *values,
-                        struct error *error)
+static bool read_nested(struct json_reader *r, struct arena *arena, bool is_mask, unsigned max_rank,
+                        struct values *values, struct error *error)
 {
     struct tensor tensor = {0};
-    if (!tensor_text_read(r, &tensor, max_rank, is_mask, error))
+    if (!tensor_text_read(r, arena, &tensor, max_rank, is_mask, error))
         return false;
     if (is_mask && !floats_to_mask(r, &tensor, error)) {
-        tensor_free(&tensor);
+        arena_shorten(arena, tensor.data, 0);
         return false;
     }
-    void *exact = is_mask ? realloc(tensor.data, tensor.count) : NULL;
-    *values = (struct values){.rank = tensor.rank, .count = tensor.count, .data = exact ? exact : tensor.data};
+    if (is_mask)
+        arena_shorten(arena, tensor.data, tensor.count);
+    *values = (struct values){.rank = tensor.rank, .count = tensor.count, .data = tensor.data};
     memcpy(values->shape, tensor.shape, sizeof values->shape);
     return true;
 }
@@ -124,48 +110,33 @@ static bool read_data(struct json_reader *r, void *context, struct error *error)
     struct object_form *form = context;
     if (json_peek(r) != JSON_ARRAY)
         return json_type_error(r, error, "an array of numbers, flat or nested as the shape is");
-    return read_nested(r, form->is_mask, TENSOR_MAX_RANK, &form->nested, error);
+    return read_nested(r, form->arena, form->is_mask, TENSOR_MAX_RANK, &form->nested, error);
 }
 
 static bool read_dtype(struct json_reader *r, void *context, struct error *error)
 {
     struct object_form *form = context;
-    char *name, known[64] = "";
-    if (!json_read_string(r, &name, NULL, error))
+    char shown[NAMES_SHOWN_BYTES], known[64] = "";
+    struct json_key name;
+    if (!json_read_in_place(r, &name, error))
         return false;
-    enum dtype dtype = dtype_from_json_name(name, strlen(name));
+    names_show(&name, shown); /* what is cut or replaced in it is no dtype's name */
+    enum dtype dtype = dtype_from_json_name(shown, strlen(shown));
     if (dtype == DTYPE_COUNT || (!form->is_mask && !dtype_is_float(dtype))) {
         for (int d = 0; d < DTYPE_COUNT && (form->is_mask || dtype_is_float((enum dtype)d)); d++)
             snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", d ? ", " : "",
                      dtype_json_name((enum dtype)d));
-        json_error(r, error, ERROR_INVALID, "dtype \"%.64s\" is not one of %s", name, known);
-        free(name);
-        return false;
+        return json_error(r, error, ERROR_INVALID, "dtype \"%s\" is not one of %s", shown, known);
     }
-    free(name);
     form->dtype = dtype;
     return true;
 }
 
-/* Decoded once shape and dtype are known; until then its place in the body is enough, unless it has escapes (\/ is
- * one). */
+/* Decoded once shape and dtype are known; until then its place in the body is enough. */
 static bool read_base64(struct json_reader *r, void *context, struct error *error)
 {
     struct object_form *form = context;
-    const char *begin, *end;
-    if (json_peek(r) != JSON_STRING)
-        return json_type_error(r, error, "a string");
-    if (!json_skip(r, &begin, &end, error))
-        return false;
-    form->base64 = begin + 1;
-    form->base64_length = (size_t)(end - begin) - 2;
-    if (!memchr(form->base64, '\\', form->base64_length))
-        return true;
-    r->at = begin;
-    if (!json_read_string(r, &form->unescaped, &form->base64_length, error))
-        return false;
-    form->base64 = form->unescaped;
-    return true;
+    return json_read_in_place(r, &form->base64, error);
 }
 
 enum { MEMBER_SHAPE, MEMBER_DATA, MEMBER_DTYPE, MEMBER_BASE64, MEMBER_COUNT };
@@ -198,10 +169,11 @@ static bool lay_out(struct object_form *form, const char *pointer, struct error 
                         tensor_shape_text(nested->shape, nested->rank, found, sizeof found), expected);
 }
 
-static bool read_object_form(struct json_reader *r, bool is_mask, unsigned max_rank, struct values *values,
-                             struct error *error)
+static bool read_object_form(struct json_reader *r, struct arena *arena, bool is_mask, unsigned max_rank,
+                             struct values *values, struct error *error)
 {
-    struct object_form form = {.is_mask = is_mask, .max_rank = max_rank, .dtype = DTYPE_F32};
+    struct object_form form = {.arena = arena, .is_mask = is_mask, .max_rank = max_rank, .dtype = DTYPE_F32};
+    const size_t used = arena->used;
     uint64_t seen = 0;
     char pointer[sizeof error->pointer];
     void *data;
@@ -230,51 +202,50 @@ static bool read_object_form(struct json_reader *r, bool is_mask, unsigned max_r
             goto fail;
         data = form.nested.data;
     } else {
-        data = is_mask ? (void *)tensor_base64_mask(form.base64, form.base64_length, form.dtype, form.stated.count,
-                                                    pointer, error)
-                       : (void *)tensor_base64_numbers(form.base64, form.base64_length, form.dtype, form.stated.count,
-                                                       pointer, error);
+        data = is_mask
+                   ? (void *)tensor_base64_mask(&form.base64, form.dtype, form.stated.count, arena, pointer, error)
+                   : (void *)tensor_base64_numbers(&form.base64, form.dtype, form.stated.count, arena, pointer, error);
         if (!data)
             goto fail;
     }
-    free(form.unescaped);
     *values = form.stated;
     values->data = data;
     return true;
 fail:
-    free(form.nested.data);
-    free(form.unescaped);
+    arena_rewind(arena, used);
     return false;
 }
 
-static bool read_values(struct json_reader *r, bool is_mask, unsigned max_rank, struct values *values,
-                        struct error *error)
+static bool read_values(struct json_reader *r, struct arena *arena, bool is_mask, unsigned max_rank,
+                        struct values *values, struct error *error)
 {
     switch (json_peek(r)) {
     case JSON_ARRAY:
-        return read_nested(r, is_mask, max_rank, values, error);
+        return read_nested(r, arena, is_mask, max_rank, values, error);
     case JSON_OBJECT:
-        return read_object_form(r, is_mask, max_rank, values, error);
+        return read_object_form(r, arena, is_mask, max_rank, values, error);
     default:
         return json_type_error(r, error,
                                "a tensor: nested arrays of numbers, or an object of shape and data or base64");
     }
 }
 
-bool tensor_read_json(struct json_reader *r, struct tensor *tensor, unsigned max_rank, struct error *error)
+bool tensor_read_json(struct json_reader *r, struct arena *arena, struct tensor *tensor, unsigned max_rank,
+                      struct error *error)
 {
     struct values values;
-    if (!read_values(r, false, max_rank, &values, error))
+    if (!read_values(r, arena, false, max_rank, &values, error))
         return false;
     *tensor = (struct tensor){.rank = values.rank, .count = values.count, .data = values.data};
     memcpy(tensor->shape, values.shape, sizeof tensor->shape);
     return true;
 }
 
-bool mask_read_json(struct json_reader *r, struct mask *mask, unsigned max_rank, struct error *error)
+bool mask_read_json(struct json_reader *r, struct arena *arena, struct mask *mask, unsigned max_rank,
+                    struct error *error)
 {
     struct values values;
-    if (!read_values(r, true, max_rank, &values, error))
+    if (!read_values(r, arena, true, max_rank, &values, error))
         return false;
     *mask = (struct mask){.rank = values.rank, .count = values.count, .data = values.data};
     memcpy(mask->shape, values.shape, sizeof mask->shape);

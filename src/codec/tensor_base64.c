@@ -4,10 +4,11 @@
 
 #include "base/size.h"
 #include "codec/base64.h"
+#include "json/escape.h"
+#include "json/reader.h"
 
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* A block of text and the bytes it becomes: numbers of every format, whole. */
@@ -16,21 +17,54 @@
 
 _Static_assert(BLOCK_BYTES % 8 == 0, "a number never stands across two blocks");
 
-/* Where a walk over the text is. */
+/* A walk over the text: as it stands in the body or, where it has escapes (\/ is one), resolved block by block. */
 struct blocks {
-    const char *text;
-    size_t length, at;
+    const char *next, *end; /* in the body */
+    bool escaped;
+    size_t at, length;             /* characters that are passed, and all of them, as resolved */
+    char resolved[BLOCK_TEXT + 3]; /* an escape may stand for four bytes */
 };
+
+static void begin_walk(struct blocks *b, const struct json_key *string)
+{
+    b->next = string->raw;
+    b->end = string->raw + string->length;
+    b->escaped = string->escaped;
+    b->at = 0;
+    b->length = string->length;
+    if (b->escaped) {
+        b->length = 0;
+        for (const char *at = b->next; at < b->end;)
+            b->length += escape_next(&at, b->resolved);
+    }
+}
+
+/* The characters of the next block. What goes over its end is no base64, and its first byte in the block tells so. */
+static const char *next_text(struct blocks *b, size_t *length)
+{
+    const char *text = b->next;
+    *length = size_min((size_t)(b->end - b->next), BLOCK_TEXT);
+    if (!b->escaped) {
+        b->next += *length;
+        return text;
+    }
+    size_t resolved = 0;
+    while (resolved < BLOCK_TEXT && b->next < b->end)
+        resolved += escape_next(&b->next, b->resolved + resolved);
+    *length = size_min(resolved, BLOCK_TEXT);
+    return b->resolved;
+}
 
 /* Decodes the next block into `raw` [BLOCK_BYTES]; *bytes: how many there are. SIZE_MAX, or the index of the character
  * that is wrong. */
 static size_t next_block(struct blocks *b, unsigned char *raw, size_t *bytes)
 {
-    size_t length = size_min(b->length - b->at, BLOCK_TEXT), fault;
-    fault = base64_decode(b->text + b->at, length, raw);
+    size_t length;
+    const char *text = next_text(b, &length);
+    size_t fault = base64_decode(text, length, raw);
     if (fault != SIZE_MAX)
         return b->at + fault;
-    if (!base64_decoded_length(b->text + b->at, length, bytes))
+    if (!base64_decoded_length(text, length, bytes))
         return b->at + length;
     b->at += length;
     if (*bytes < BLOCK_BYTES && b->at < b->length) /* padding in the middle of the text */
@@ -55,22 +89,24 @@ static bool encoding_error(const struct blocks *b, size_t fault, const char *poi
 
 /* The text must be as many bytes as `count` numbers are. Otherwise wrong characters come first: they are why, more
  * often than not. */
-static bool check_length(const char *text, size_t length, enum dtype dtype, size_t count, const char *pointer,
+static bool check_length(const struct json_key *string, enum dtype dtype, size_t count, const char *pointer,
                          struct error *error)
 {
     size_t expected, bytes, found;
     if (!size_multiply(count, dtype_bytes(dtype), &expected))
         return error_set_at(error, ERROR_INVALID, pointer, "the shape makes more bytes than a computer can address");
-    bool possible = base64_decoded_length(text, length, &bytes);
-    if (possible && bytes == expected)
+    if (!string->escaped && base64_decoded_length(string->raw, string->length, &bytes) && bytes == expected)
         return true;
-    struct blocks b = {.text = text, .length = length};
+    struct blocks b;
     unsigned char raw[BLOCK_BYTES];
-    while (b.at < b.length) {
+    begin_walk(&b, string);
+    for (bytes = 0; b.at < b.length; bytes += found) {
         size_t fault = next_block(&b, raw, &found);
         if (fault != SIZE_MAX)
             return encoding_error(&b, fault, pointer, error);
     }
+    if (bytes == expected)
+        return true;
     return error_set_at(error, ERROR_INVALID, pointer, "expected %zu bytes in base64 (%zu numbers of %s), found %zu",
                         expected, count, dtype_json_name(dtype), bytes);
 }
@@ -79,25 +115,27 @@ static bool check_length(const char *text, size_t length, enum dtype dtype, size
  * refused. */
 typedef size_t block_converter(enum dtype dtype, const unsigned char *raw, size_t count, void *to);
 
-/* Decodes the whole text into fresh memory, `kept_bytes` for each of its `count` numbers. *converted: the index of the
- * first that was refused, or `count`. NULL with an error when the text is wrong or memory ran out. */
-static void *decode(const char *text, size_t length, enum dtype dtype, size_t count, size_t kept_bytes,
-                    block_converter *convert, size_t *converted, const char *pointer, struct error *error)
+/* Decodes the whole text into a piece of the arena, `kept_bytes` for each of its `count` numbers. *converted: the index
+ * of the first that was refused, or `count`. NULL with an error when the text is wrong or the arena is full. */
+static void *decode(const struct json_key *string, enum dtype dtype, size_t count, size_t kept_bytes,
+                    block_converter *convert, size_t *converted, struct arena *arena, const char *pointer,
+                    struct error *error)
 {
-    struct blocks b = {.text = text, .length = length};
+    struct blocks b;
     unsigned char raw[BLOCK_BYTES];
     size_t bytes, fault, done = 0;
-    if (!check_length(text, length, dtype, count, pointer, error))
+    if (!check_length(string, dtype, count, pointer, error))
         return NULL;
-    char *data = malloc(count * kept_bytes); /* no overflow: the text is as long */
+    char *data = arena_take(arena, count * kept_bytes); /* no overflow: the text is as long */
     if (!data) {
         error_out_of_memory(error);
         return NULL;
     }
+    begin_walk(&b, string);
     while (done < count) {
         if ((fault = next_block(&b, raw, &bytes)) != SIZE_MAX) {
             encoding_error(&b, fault, pointer, error);
-            free(data);
+            arena_shorten(arena, data, 0);
             return NULL;
         }
         size_t numbers = bytes / dtype_bytes(dtype), right = convert(dtype, raw, numbers, data + done * kept_bytes);
@@ -114,14 +152,14 @@ static size_t float_values(enum dtype dtype, const unsigned char *raw, size_t co
     return dtype_to_f32(dtype, raw, to, count);
 }
 
-float *tensor_base64_numbers(const char *text, size_t length, enum dtype dtype, size_t count, const char *pointer,
-                             struct error *error)
+float *tensor_base64_numbers(const struct json_key *string, enum dtype dtype, size_t count, struct arena *arena,
+                             const char *pointer, struct error *error)
 {
     size_t converted;
-    float *data = decode(text, length, dtype, count, sizeof *data, float_values, &converted, pointer, error);
+    float *data = decode(string, dtype, count, sizeof *data, float_values, &converted, arena, pointer, error);
     if (!data || converted == count)
         return data;
-    free(data);
+    arena_shorten(arena, data, 0);
     error_set_at(error, ERROR_NOT_FINITE, pointer, "the number at index %zu of %zu is not finite, or beyond float32",
                  converted, count);
     return NULL;
@@ -165,14 +203,14 @@ static size_t mask_values(enum dtype dtype, const unsigned char *raw, size_t cou
     return known;
 }
 
-uint8_t *tensor_base64_mask(const char *text, size_t length, enum dtype dtype, size_t count, const char *pointer,
-                            struct error *error)
+uint8_t *tensor_base64_mask(const struct json_key *string, enum dtype dtype, size_t count, struct arena *arena,
+                            const char *pointer, struct error *error)
 {
     size_t converted;
-    uint8_t *data = decode(text, length, dtype, count, sizeof *data, mask_values, &converted, pointer, error);
+    uint8_t *data = decode(string, dtype, count, sizeof *data, mask_values, &converted, arena, pointer, error);
     if (!data || converted == count)
         return data;
-    free(data);
+    arena_shorten(arena, data, 0);
     error_set_at(error, ERROR_INVALID, pointer, "a mask holds 0 or 1; the value at index %zu of %zu is neither",
                  converted, count);
     return NULL;

@@ -1,28 +1,23 @@
 /* Nested arrays of numbers, from the request's bytes straight into float memory: one pass, no recursion, no object a
  * number.
  *
- * Owns the memory while it is read and gives it to the tensor at the end. Entered by whichever thread decodes the
- * request. */
+ * How many numbers there are is known when they have been read, so they grow over all that is left of the arena, of
+ * which the tensor then keeps what it fills: nothing is counted beforehand or moved. Entered by whichever thread
+ * decodes the request. */
 #include "codec/tensor_text.h"
 
+#include "base/arena.h"
 #include "base/size.h"
 #include "json/number.h"
 #include "json/reader.h"
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-/* Numbers that are read before their length in text is taken for that of the rest: 4 KiB, as tensor_json_peak_bytes has
- * it. */
-#define FIRST_NUMBERS 1024
-
-_Static_assert(FIRST_NUMBERS * sizeof(float) == 4096, "tensor_json_peak_bytes counts the first block with 4096 bytes");
 
 struct scan {
     struct json_reader *r;
-    const char *begin, *at, *end; /* of the tensor's text; `end` is the body's */
+    const char *at, *end; /* `end` is the body's */
     unsigned max_rank;
     bool booleans;
     unsigned depth;                /* of arrays that are open */
@@ -89,27 +84,6 @@ static bool too_deep(struct scan *s, struct error *error)
                              found, s->max_rank);
 }
 
-/* Room for at least one more number. The first guess is from the numbers read so far; where it would be near the most
- * that the text can hold anyway, and where it fails, that is taken: never more than three blocks, and peaks as
- * tensor_json_peak_bytes has them. */
-static bool grow(struct scan *s, struct error *error)
-{
-    size_t length = (size_t)(s->end - s->begin), most = (length + 1) / 2, capacity = most;
-    if (s->capacity == 0) {
-        capacity = size_min(most, FIRST_NUMBERS);
-    } else if (s->capacity == FIRST_NUMBERS) {
-        double guess = (double)length / (double)(s->at - s->begin) * (double)s->count * 1.0625 + 16;
-        if (guess < (double)(length / 8) && guess > (double)s->capacity)
-            capacity = (size_t)guess;
-    }
-    float *data = realloc(s->data, capacity * sizeof *data);
-    if (!data)
-        return error_out_of_memory(error);
-    s->data = data;
-    s->capacity = capacity;
-    return true;
-}
-
 /* An array of `extent` elements closed; `s->depth` counts it. */
 static bool close_array(struct scan *s, size_t extent, struct error *error)
 {
@@ -164,8 +138,8 @@ static bool read_row(struct scan *s, struct error *error)
 {
     size_t *index = &s->index[s->depth - 1];
     for (*index = 0;; ++*index) {
-        if (s->count == s->capacity && !grow(s, error))
-            return false;
+        if (s->count == s->capacity)
+            return error_out_of_memory(error);
         if (!read_element(s, error))
             return false;
         pass_space(s);
@@ -222,22 +196,24 @@ static bool close_arrays(struct scan *s, struct error *error)
     return true;
 }
 
-bool tensor_text_read(struct json_reader *r, struct tensor *tensor, unsigned max_rank, bool booleans,
-                      struct error *error)
+bool tensor_text_read(struct json_reader *r, struct arena *arena, struct tensor *tensor, unsigned max_rank,
+                      bool booleans, struct error *error)
 {
-    struct scan s = {.r = r, .begin = r->at, .at = r->at, .end = r->end, .max_rank = max_rank, .booleans = booleans};
+    struct scan s = {.r = r, .at = r->at, .end = r->end, .max_rank = max_rank, .booleans = booleans};
+    size_t used = arena->used, bytes;
+    s.data = arena_take_rest(arena, &bytes);
+    s.capacity = bytes / sizeof *s.data;
     do {
         if (!open_arrays(&s, error) || !read_row(&s, error) || !close_arrays(&s, error))
             goto fail;
     } while (s.depth);
 
     r->at = s.at;
-    *tensor = (struct tensor){.rank = s.rank, .count = s.count};
+    arena_shorten(arena, s.data, s.count * sizeof *s.data);
+    *tensor = (struct tensor){.rank = s.rank, .count = s.count, .data = s.data};
     memcpy(tensor->shape, s.shape, s.rank * sizeof *s.shape);
-    float *exact = realloc(s.data, s.count * sizeof *exact);
-    tensor->data = exact ? exact : s.data;
     return true;
 fail:
-    free(s.data);
+    arena_rewind(arena, used);
     return false;
 }

@@ -1,8 +1,8 @@
 /* A strict, pull-style JSON reader (RFC 8259) over a text that is whole in memory.
  *
  * It is the one reader of requests and configuration: both need the place of a fault (a JSON Pointer, a line), and
- * tensors are read by other code from the very bytes (`at`). It allocates nothing but the copies of json_read_string and
- * json_key_copy (so a reader can be copied to look ahead, and needs no destructor), and never recurses.
+ * tensors are read by other code from the very bytes (`at`). It allocates nothing but the copies of json_read_string
+ * and json_key_copy (so a reader can be copied to look ahead, and needs no destructor), and never recurses.
  *
  * Usage: every value is either read by the function for its type, entered (object, array) and walked to its end, or
  * skipped:

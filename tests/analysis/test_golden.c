@@ -69,7 +69,9 @@ START_TEST(golden)
     struct forward_input input;
     const struct forward_input *inputs = &input;
     struct error error;
-    ck_assert_msg(importance_request_decode(body, strlen(body), &request, &error), "%s", error.message);
+    struct arena decoded = {0};
+    ck_assert(arena_reserve(&decoded, forward_request_decoded_bytes(strlen(body))));
+    ck_assert_msg(importance_request_decode(body, strlen(body), &decoded, &request, &error), "%s", error.message);
     ck_assert_msg(forward_request_check(&request.forward, &set->shape, &input, &error), "%s", error.message);
     const size_t rows = input.batch * input.query_length, floats = rows * set->shape.d_model;
     struct forward_result result = {.output = malloc(floats * sizeof(float)),
@@ -116,7 +118,7 @@ START_TEST(golden)
     free(result.value);
     free(importance.importance);
     free(importance.plan);
-    importance_request_free(&request);
+    arena_free(&decoded);
     free(body);
     weight_set_free(set);
     json_decref(document);

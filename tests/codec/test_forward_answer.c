@@ -73,21 +73,49 @@ static void free_scene(struct scene *s)
         free(s->data[i]);
 }
 
+/* As forward_answer_encode, with just the scratch memory that is predicted. */
+static bool encode_with_scratch(struct scene *s, const char *weights, const char *digest, struct forward_timing *timing,
+                                struct text *text, struct error *error)
+{
+    struct arena scratch = {0};
+    ck_assert(arena_reserve(&scratch, forward_answer_scratch_bytes(&s->request, &s->shape, &s->problem)));
+    scratch.capacity = forward_answer_scratch_bytes(&s->request, &s->shape, &s->problem);
+    bool right = forward_answer_encode(&s->request, &s->shape, &s->problem, &s->result, weights, digest, timing,
+                                       &scratch, text, error);
+    ck_assert_uint_eq(scratch.used, 0);
+    arena_free(&scratch);
+    return right;
+}
+
+static json_t *parse(const struct text *text)
+{
+    json_error_t fault;
+    json_t *answer = json_loadb(text->data, text->length, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &fault);
+    ck_assert_msg(answer, "%s at %d", fault.text, fault.position);
+    return answer;
+}
+
+/* In memory that is grown, and the same bytes but for the times in memory of just the size that is predicted. */
 static json_t *encode(struct scene *s, struct text *text)
 {
     struct forward_timing timing = {.parse_us = 1.5, .queue_us = 0, .compute_us = 123456.78, .encode_us = -1};
     struct error error;
     size_t bytes;
     ck_assert(forward_answer_bytes(&s->request, &s->shape, &s->problem, &bytes, &error));
-    ck_assert_msg(
-        forward_answer_encode(&s->request, &s->shape, &s->problem, &s->result, "de\"mo", "abc", &timing, text, &error),
-        "%s", error.message);
-    ck_assert_uint_le(text->length, bytes);
+    const size_t before = text->length;
+    ck_assert_msg(encode_with_scratch(s, "de\"mo", "abc", &timing, text, &error), "%s", error.message);
+    ck_assert_uint_le(text->length - before, bytes);
     ck_assert(timing.encode_us >= 0);
-    json_error_t fault;
-    json_t *answer = json_loadb(text->data, text->length, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &fault);
-    ck_assert_msg(answer, "%s at %d", fault.text, fault.position);
-    return answer;
+
+    struct text exact;
+    char *buffer = malloc(bytes); /* so that a sanitizer sees a write behind the end */
+    text_init_fixed(&exact, buffer, bytes);
+    ck_assert_msg(encode_with_scratch(s, "de\"mo", "abc", &timing, &exact, &error), "%s", error.message);
+    const char *times = memmem(exact.data, exact.length, "\"timing_us\"", 11);
+    ck_assert_ptr_nonnull(times);
+    ck_assert_mem_eq(exact.data, text->data + before, (size_t)(times - exact.data));
+    free(buffer);
+    return parse(text);
 }
 
 static void expect_shape(const json_t *value, const size_t *shape, unsigned rank)
@@ -325,10 +353,72 @@ START_TEST(test_bound)
                 if (form == 1)
                     ck_assert_uint_le(bytes, 16 * numbers / 3 + 4096);
                 ck_assert_uint_eq(forward_answer_scratch_bytes(&s.request, &s.shape, &s.problem),
-                                  form & 2 ? 2 * 5 * 4 * 30 * 8 : 0);
+                                  form & 2 ? 2 * 5 * 4 * 30 * 8 : 0); /* a multiple of 64 */
                 text_free(&text);
                 free_scene(&s);
             }
+}
+END_TEST
+
+/* The worst of everything at once, in memory of just the size that is predicted: the longest id and name, the longest
+ * times, every number the longest of its form, extents of one and of many digits. */
+START_TEST(test_exact_memory)
+{
+    static const struct {
+        size_t batch, queries, keys, heads, d_model, d_k, d_v;
+        bool rank2;
+    } SIZES[] = {
+        {1, 1, 1, 1, 1, 1, 1, true},      {1, 1, 1, 1, 1, 1, 1, false},  {2, 3, 11, 10, 20, 2, 2, false},
+        {1, 1, 1001, 1, 1, 1, 1, true},   {11, 1, 1, 1, 1, 1, 1, false}, {1, 10, 1, 2, 1, 1, 1, true},
+        {100, 1, 1, 1, 1, 1, 100, false},
+    };
+    static const unsigned SETS[] = {RETURN_OUTPUT, RETURN_ATTENTION, 63};
+    static const float WORST[] = {-1.17549435e-38f, -3.4028234e38f, 1.17549435e-38f, -9.99999999e-5f};
+    char id[256 * 12 + 3], name[65], digest[65];
+    id[0] = '"';
+    for (size_t i = 0; i < 256; i++)
+        memcpy(id + 1 + 12 * i, "\\ud83d\\ude00", 12);
+    memcpy(id + 1 + 256 * 12, "\"", 2);
+    memset(name, '\x01', 64); /* no set may have this name; its text is six times as long */
+    memset(digest, 'f', 64);
+    name[64] = digest[64] = '\0';
+    for (size_t worst = 0; worst < sizeof WORST / sizeof *WORST; worst++)
+        for (int decimals = -1; decimals < 10; decimals++)
+            for (int form = 0; form < 4; form++)
+                for (size_t set = 0; set < sizeof SETS / sizeof *SETS; set++) {
+                    struct scene s;
+                    struct error error;
+                    struct text text;
+                    struct forward_timing timing = {9.9999e14, 9.9999e14, 9.9999e14, 0};
+                    size_t bytes;
+                    set_scene(&s, SIZES[_i].batch, SIZES[_i].queries, SIZES[_i].keys, SIZES[_i].rank2);
+                    s.shape.num_heads = SIZES[_i].heads;
+                    s.shape.d_model = SIZES[_i].d_model;
+                    s.shape.d_k = SIZES[_i].d_k;
+                    s.shape.d_v = SIZES[_i].d_v;
+                    s.request.returned = SETS[set];
+                    s.request.decimals = decimals;
+                    s.request.encoding = form & 1 ? ENCODING_BASE64 : ENCODING_JSON;
+                    s.request.top_k = form & 2 ? SIZE_MAX : 0;
+                    s.request.id = id;
+                    fill_scene(&s);
+                    for (unsigned i = 0; i < FORWARD_RETURN_COUNT; i++)
+                        for (size_t j = 0; s.data[i] && j < product(s.sizes[i], s.ranks[i]); j++)
+                            s.data[i][j] = i == 1 ? 1.17549435e-38f : WORST[worst];
+                    s.result.fully_masked_rows = SIZE_MAX;
+                    ck_assert(forward_answer_bytes(&s.request, &s.shape, &s.problem, &bytes, &error));
+                    char *buffer = malloc(bytes);
+                    text_init_fixed(&text, buffer, bytes);
+                    ck_assert_msg(encode_with_scratch(&s, name, digest, &timing, &text, &error), "%s", error.message);
+                    json_decref(parse(&text));
+                    /* One byte less is refused, not overrun. */
+                    text_init_fixed(&text, buffer, bytes - 1);
+                    ck_assert(!encode_with_scratch(&s, name, digest, &timing, &text, &error));
+                    expect_error(&error, ERROR_OUT_OF_MEMORY, NULL, "", "a short text");
+                    ck_assert_uint_eq(text.length, 0);
+                    free(buffer);
+                    free_scene(&s);
+                }
 }
 END_TEST
 
@@ -344,7 +434,7 @@ START_TEST(test_impossible_weights)
     struct forward_timing timing = {0};
     struct text text = {0};
     struct error error;
-    ck_assert(forward_answer_encode(&s.request, &s.shape, &s.problem, &s.result, "a", "b", &timing, &text, &error));
+    ck_assert(encode_with_scratch(&s, "a", "b", &timing, &text, &error));
     json_t *answer = json_loadb(text.data, text.length, JSON_DECODE_INT_AS_REAL, NULL);
     ck_assert_ptr_nonnull(answer);
     json_decref(answer);
@@ -381,8 +471,7 @@ START_TEST(test_not_finite)
             struct text text = {0};
             struct error error;
             text_append_string(&text, "before");
-            ck_assert(
-                !forward_answer_encode(&s.request, &s.shape, &s.problem, &s.result, "a", "b", &timing, &text, &error));
+            ck_assert(!encode_with_scratch(&s, "a", "b", &timing, &text, &error));
             expect_error(&error, ERROR_NOT_FINITE, NULL, CASES[i].words, NAMES[CASES[i].tensor]);
             ck_assert_uint_eq(text.length, 6);
             s.request.encoding = ENCODING_BASE64;
@@ -425,6 +514,7 @@ Suite *suite(void)
     tcase_add_loop_test(c, test_random_requests, 0, 4);
     tcase_add_test(c, test_order_and_text);
     tcase_add_test(c, test_bound);
+    tcase_add_loop_test(c, test_exact_memory, 0, 7);
     tcase_add_test(c, test_impossible_weights);
     tcase_add_test(c, test_not_finite);
     tcase_add_test(c, test_overflow);

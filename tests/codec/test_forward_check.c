@@ -1,17 +1,26 @@
 /* Requests against a weight set's shape. */
+#include "codec/decoded.h"
 #include "codec/expect.h"
-#include "codec/forward_request.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 
 /* Three heads; tokens four wide. */
 static const struct attention_shape SHAPE = {
     .d_model = 4, .num_heads = 3, .num_kv_heads = 3, .d_k = 2, .d_v = 2, .scale = 0.5f, .projected = true};
 
+/* What the last request was decoded into. */
+static struct arena arena;
+
+static void free_memory(void)
+{
+    arena_free(&arena);
+}
+
 static void decode(const char *body, struct forward_request *request)
 {
     struct error error;
-    ck_assert_msg(forward_request_decode(body, strlen(body), request, &error), "%s: %s", body, error.message);
+    arena_for_body(&arena, strlen(body));
+    ck_assert_msg(forward_request_decode(body, strlen(body), &arena, request, &error), "%s: %s", body, error.message);
 }
 
 #define T1 "[0,0,0,0]"
@@ -76,7 +85,6 @@ START_TEST(test_right)
     ck_assert_ptr_eq(problem.query, query);
     ck_assert_ptr_eq(problem.key, key);
     ck_assert_ptr_eq(problem.value, q.value.data ? q.value.data : key);
-    forward_request_free(&q);
 }
 END_TEST
 
@@ -127,7 +135,42 @@ START_TEST(test_wrong)
     ck_assert_msg(!forward_request_check(&q, &SHAPE, &problem, &error), "%s was accepted", WRONG[_i].body);
     expect_error(&error, ERROR_INVALID, WRONG[_i].pointer, WRONG[_i].words, WRONG[_i].body);
     ck_assert(memcmp(&before, &problem, sizeof problem) == 0);
-    forward_request_free(&q);
+}
+END_TEST
+
+/* More heads than one pass over the list looks for: the first fault in the order of the list is told. */
+START_TEST(test_many_heads)
+{
+    static const struct {
+        size_t at[2]; /* entries that are set to `to` */
+        uint32_t to[2];
+        const char *pointer, *words; /* NULL: right */
+    } CASES[] = {
+        {{0, 0}, {9999, 9999}, NULL, NULL},
+        {{7000, 7000}, {20, 20}, "/include_heads/9979", "20 twice"}, /* the list runs down: 20 comes later again */
+        {{9999, 9000}, {9998, 9997}, "/include_heads/9000", "9997 twice"},
+        {{9000, 9999}, {4096, 4095}, "/include_heads/9000", "4096 twice"},
+        {{9000, 8999}, {10000, 9997}, "/include_heads/8999", "9997 twice"},
+        {{8999, 9000}, {10000, 9997}, "/include_heads/8999", "10000 9999"},
+        {{9998, 9999}, {0, 0}, "/include_heads/9999", "0 twice"},
+    };
+    struct attention_shape shape = SHAPE;
+    struct forward_request q;
+    struct forward_input problem;
+    struct error error;
+    uint32_t *heads = malloc(10000 * sizeof *heads);
+    shape.num_heads = 10000;
+    for (uint32_t i = 0; i < 10000; i++)
+        heads[i] = 9999 - i;
+    decode("{\"input\":" X2 "}", &q);
+    q.include_heads = heads;
+    q.n_include_heads = 10000;
+    heads[CASES[_i].at[0]] = CASES[_i].to[0];
+    heads[CASES[_i].at[1]] = CASES[_i].to[1];
+    ck_assert(forward_request_check(&q, &shape, &problem, &error) == !CASES[_i].pointer);
+    if (CASES[_i].pointer)
+        expect_error(&error, ERROR_INVALID, CASES[_i].pointer, CASES[_i].words, "many heads");
+    free(heads);
 }
 END_TEST
 
@@ -135,7 +178,9 @@ Suite *suite(void)
 {
     Suite *s = suite_create("forward_check");
     TCase *c = tcase_create("forward_check");
+    tcase_add_checked_fixture(c, NULL, free_memory);
     tcase_add_loop_test(c, test_right, 0, sizeof RIGHT / sizeof *RIGHT);
+    tcase_add_loop_test(c, test_many_heads, 0, 7);
     tcase_add_loop_test(c, test_wrong, 0, sizeof WRONG / sizeof *WRONG);
     suite_add_tcase(s, c);
     return s;

@@ -1,15 +1,27 @@
 /* Requests decoded: every member, every fault of one, and bodies that are cut or changed. */
+#include "codec/decoded.h"
 #include "codec/expect.h"
 #include "codec/forward_request.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
+/* What the last request was decoded into. */
+static struct arena arena;
+
+static void free_memory(void)
+{
+    arena_free(&arena);
+}
+
 static bool decode(const char *body, size_t length, struct forward_request *request, struct error *error)
 {
     char *exact = malloc(length + !length); /* so that a sanitizer sees a read behind the end */
     memcpy(exact, body, length);
-    bool right = forward_request_decode(exact, length, request, error);
+    arena_for_body(&arena, length);
+    bool right = forward_request_decode(exact, length, &arena, request, error);
+    ck_assert_uint_eq(arena.used, BEFORE_BODY + held_bytes(request));
+    ck_assert(right || arena.used == BEFORE_BODY);
     free(exact);
     return right;
 }
@@ -55,8 +67,6 @@ START_TEST(test_full)
     ck_assert_uint_eq(q.top_k, 2);
     ck_assert_int_eq(q.decimals, 3);
     ck_assert_int_eq(q.encoding, ENCODING_BASE64);
-    forward_request_free(&q);
-    ck_assert(!q.weights && !q.query.data && !q.attention_mask.data);
 }
 END_TEST
 
@@ -74,8 +84,6 @@ START_TEST(test_defaults)
     ck_assert_uint_eq(q.top_k, 0);
     ck_assert_int_eq(q.decimals, -1);
     ck_assert_int_eq(q.encoding, ENCODING_JSON);
-    forward_request_free(&q);
-    forward_request_free(NULL);
 }
 END_TEST
 
@@ -99,7 +107,6 @@ START_TEST(test_ids)
     int length = snprintf(body, sizeof body, "{\"id\":%s," IN "}", IDS[_i].sent);
     ck_assert_msg(decode(body, (size_t)length, &q, &error), "%s: %s", body, error.message);
     ck_assert_str_eq(q.id, IDS[_i].id);
-    forward_request_free(&q);
 }
 END_TEST
 
@@ -120,7 +127,6 @@ START_TEST(test_long_ids)
         ck_assert_msg(right == (count == 256), "%zu times %s", count, CHARACTERS[_i]);
         if (!right)
             expect_error(&error, ERROR_INVALID, "/id", "256 257", "a long id");
-        forward_request_free(&q);
     }
 }
 END_TEST
@@ -248,7 +254,6 @@ START_TEST(test_many_heads)
     ck_assert(decode(body, end, &q, &error));
     ck_assert_uint_eq(q.n_include_heads, count - 1);
     ck_assert_uint_eq(q.include_heads[count - 2], count - 2);
-    forward_request_free(&q);
     end = at + (size_t)sprintf(body + at, ",7]}");
     ck_assert(!decode(body, end, &q, &error));
     expect_error(&error, ERROR_INVALID, "/include_heads/65536", "65536", "many heads");
@@ -296,8 +301,37 @@ START_TEST(test_mutated)
             ck_assert(error.code != ERROR_NONE && error.message[0]);
             ck_assert(error.code != ERROR_OUT_OF_MEMORY);
         }
-        forward_request_free(&q);
     }
+}
+END_TEST
+
+/* Where the arena is too small, whatever the size, that is the error, and the arena and the request are as after any.
+ */
+START_TEST(test_full_arena)
+{
+    struct forward_request q;
+    struct error error;
+    size_t capacity = 0;
+    for (;; capacity += 64) {
+        free_memory();
+        ck_assert(arena_reserve(&arena, capacity));
+        arena.capacity = capacity;
+        if (forward_request_decode(FULL, sizeof FULL - 1, &arena, &q, &error))
+            break;
+        expect_error(&error, ERROR_OUT_OF_MEMORY, NULL, "", "a full arena");
+        ck_assert_uint_eq(arena.used, 0);
+        ck_assert(!q.weights && !q.query.data && !q.include_heads && q.key.rank == 0);
+    }
+    ck_assert_uint_ge(capacity, held_bytes(&q));
+    ck_assert_uint_le(capacity, forward_request_decoded_bytes(sizeof FULL - 1));
+}
+END_TEST
+
+START_TEST(test_decoded_bytes)
+{
+    ck_assert_uint_eq(forward_request_decoded_bytes(SIZE_MAX / 2 + 1), SIZE_MAX);
+    ck_assert_uint_eq(forward_request_decoded_bytes(SIZE_MAX / 2), SIZE_MAX);
+    ck_assert_uint_le(forward_request_decoded_bytes(10000000), 20001000);
 }
 END_TEST
 
@@ -305,6 +339,7 @@ Suite *suite(void)
 {
     Suite *s = suite_create("forward_request");
     TCase *c = tcase_create("forward_request");
+    tcase_add_checked_fixture(c, NULL, free_memory);
     tcase_add_test(c, test_full);
     tcase_add_test(c, test_defaults);
     tcase_add_loop_test(c, test_ids, 0, sizeof IDS / sizeof *IDS);
@@ -312,6 +347,8 @@ Suite *suite(void)
     tcase_add_loop_test(c, test_wrong, 0, sizeof WRONG / sizeof *WRONG);
     tcase_add_loop_test(c, test_very_deep, 0, 8);
     tcase_add_test(c, test_many_heads);
+    tcase_add_test(c, test_full_arena);
+    tcase_add_test(c, test_decoded_bytes);
     tcase_add_test(c, test_truncated);
     tcase_add_loop_test(c, test_mutated, 0, 4);
     suite_add_tcase(s, c);

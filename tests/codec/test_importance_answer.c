@@ -17,16 +17,21 @@ static struct prune_step plan[HEADS] = {{2, 1e-300}, {0, 0.30000000000000004}, {
 static json_t *encode(const struct importance_request *request, const char *weights)
 {
     const struct importance importance = {.importance = values, .plan = plan, .n_rows = 11, .n_excluded = 2};
-    struct text text = {0};
+    struct text text, grown = {0};
     struct error error;
     size_t most;
     json_error_t fault;
     ck_assert(importance_answer_bytes(request, HEADS, weights, &most));
+    char *buffer = malloc(most); /* so that a sanitizer sees a write behind the end */
+    text_init_fixed(&text, buffer, most);
     ck_assert(importance_answer_encode(request, HEADS, &importance, weights, "abc", &text, &error));
-    ck_assert_uint_le(text.length, most);
+    ck_assert(importance_answer_encode(request, HEADS, &importance, weights, "abc", &grown, &error));
+    ck_assert_uint_eq(text.length, grown.length);
+    ck_assert_mem_eq(text.data, grown.data, grown.length);
+    text_free(&grown);
     json_t *got = json_loadb(text.data, text.length, JSON_REJECT_DUPLICATES, &fault);
     ck_assert_msg(got != NULL, "%s in %.*s", fault.text, (int)text.length, text.data);
-    text_free(&text);
+    free(buffer);
     return got;
 }
 
@@ -81,7 +86,7 @@ START_TEST(only_what_was_asked_for)
 }
 END_TEST
 
-/* The longest numbers there are, in all places. */
+/* The longest numbers there are, in all places, in memory of just the size that is predicted. */
 START_TEST(predicted_bytes)
 {
     const struct importance_request request = {.prune_plan = true, .has_tolerance = true, .tolerance = 1};
@@ -93,16 +98,29 @@ START_TEST(predicted_bytes)
         steps[i] = (struct prune_step){SIZE_MAX, -2.2250738585072014e-308};
     }
     const struct importance importance = {.importance = all, .plan = steps, .n_rows = SIZE_MAX, .n_excluded = SIZE_MAX};
-    struct text text = {0};
+    struct text text;
     struct error error;
     char digest[65];
     size_t most;
     memset(digest, 'f', 64);
     digest[64] = '\0';
     ck_assert(importance_answer_bytes(&request, MANY, "\x01\x01\x01", &most));
+    char *buffer = malloc(most);
+    text_init_fixed(&text, buffer, most);
     ck_assert(importance_answer_encode(&request, MANY, &importance, "\x01\x01\x01", digest, &text, &error));
-    ck_assert_uint_le(text.length, most);
-    text_free(&text);
+    const size_t length = text.length;
+    text_init_fixed(&text, buffer, length - 1);
+    ck_assert(!importance_answer_encode(&request, MANY, &importance, "\x01\x01\x01", digest, &text, &error));
+    ck_assert_int_eq(error.code, ERROR_OUT_OF_MEMORY);
+    ck_assert_uint_eq(text.length, 0);
+
+    /* No list hides what the rest needs. */
+    for (size_t heads = 0; heads < 3; heads++) {
+        ck_assert(importance_answer_bytes(&request, heads, "\x01\x01\x01", &most));
+        text_init_fixed(&text, buffer, most);
+        ck_assert(importance_answer_encode(&request, heads, &importance, "\x01\x01\x01", digest, &text, &error));
+    }
+    free(buffer);
     ck_assert(!importance_answer_bytes(&request, SIZE_MAX / 100, "demo", &most));
 }
 END_TEST

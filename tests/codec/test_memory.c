@@ -1,14 +1,17 @@
-/* The memory of the main paths. Every allocation fails once: the error says so, the outputs are untouched, and nothing
- * leaks (a sanitizer looks). And what decoding takes at its peak is within what the header promises.
+/* The memory of the main paths. From a body to its answer nothing is allocated, and no body needs more of an arena than
+ * the header promises. Where memory is allocated, every allocation fails once: the error says so, the outputs are
+ * untouched, and nothing leaks (a sanitizer looks).
  *
  * The linker puts the functions here in place of malloc and its kin in the code under test; jansson is told by its own
  * hook. */
+#include "codec/decoded.h"
 #include "codec/expect.h"
 #include "codec/forward_answer.h"
+#include "codec/importance_answer.h"
 #include "codec/safetensors.h"
 
+#include <errno.h>
 #include <jansson.h>
-#include <malloc.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,61 +19,42 @@
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
 void *__real_realloc(void *memory, size_t size);
-void __real_free(void *memory);
+int __real_posix_memalign(void **memory, size_t alignment, size_t size);
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *memory, size_t size);
-void __wrap_free(void *memory);
+int __wrap_posix_memalign(void **memory, size_t alignment, size_t size);
 
 /* Allocations that still succeed before one fails; negative: all. */
 static long left = -1;
 
-/* Bytes in use, and the most that were at once. */
-static size_t live, peak;
+/* Allocations, failed or not. */
+static unsigned long allocations;
 
 static bool fails(void)
 {
+    allocations++;
     return left >= 0 && left-- == 0;
-}
-
-static void *counted(void *memory)
-{
-    live += malloc_usable_size(memory);
-    peak = live > peak ? live : peak;
-    return memory;
 }
 
 void *__wrap_malloc(size_t size)
 {
-    return fails() ? NULL : counted(__real_malloc(size));
+    return fails() ? NULL : __real_malloc(size);
 }
 
 void *__wrap_calloc(size_t count, size_t size)
 {
-    return fails() ? NULL : counted(__real_calloc(count, size));
+    return fails() ? NULL : __real_calloc(count, size);
 }
 
-void __wrap_free(void *memory)
-{
-    live -= malloc_usable_size(memory);
-    __real_free(memory);
-}
-
-/* Shrinks where the block is, as every allocator in use does, and grows the costly way, by a new block and a copy. */
 void *__wrap_realloc(void *memory, size_t size)
 {
-    size_t held = malloc_usable_size(memory);
-    if (fails())
-        return NULL;
-    if (memory && size <= held) {
-        live -= held;
-        return counted(__real_realloc(memory, size));
-    }
-    void *moved = counted(__real_malloc(size));
-    if (memory)
-        memcpy(moved, memory, held);
-    __wrap_free(memory);
-    return moved;
+    return fails() ? NULL : __real_realloc(memory, size);
+}
+
+int __wrap_posix_memalign(void **memory, size_t alignment, size_t size)
+{
+    return fails() ? ENOMEM : __real_posix_memalign(memory, alignment, size);
 }
 
 static const char REQUEST[] =
@@ -84,8 +68,8 @@ static const char REQUEST[] =
 static const struct attention_shape SHAPE = {
     .d_model = 2, .num_heads = 2, .num_kv_heads = 2, .d_k = 1, .d_v = 1, .scale = 1, .projected = true};
 
-/* One request from its bytes to its answer. */
-static bool run(struct text *text, struct error *error)
+/* One request from its bytes to its answer; the arenas and the text have room. */
+static bool run(struct arena *arena, struct arena *scratch, struct text *text, struct error *error)
 {
     static const float zeros[64];
     struct forward_request request;
@@ -93,33 +77,93 @@ static bool run(struct text *text, struct error *error)
     struct forward_timing timing = {0};
     struct forward_result result = {
         .output = (float *)zeros, .attention = (float *)zeros, .heads = (float *)zeros, .value = (float *)zeros};
-    bool right = forward_request_decode(REQUEST, sizeof REQUEST - 1, &request, error) &&
-                 forward_request_check(&request, &SHAPE, &problem, error) &&
-                 forward_answer_encode(&request, &SHAPE, &problem, &result, "demo", "digest", &timing, text, error);
-    forward_request_free(&request);
-    return right;
+    return forward_request_decode(REQUEST, sizeof REQUEST - 1, arena, &request, error) &&
+           forward_request_check(&request, &SHAPE, &problem, error) &&
+           forward_answer_encode(&request, &SHAPE, &problem, &result, "demo", "digest", &timing, scratch, text, error);
 }
 
-START_TEST(test_request)
+/* The same with every member in its other form. */
+static bool run_importance(struct arena *arena, struct text *text, struct error *error)
 {
+    static const char BODY[] = "{\"weights\":\"d\\u0065mo\",\"id\":123,\"input\":{\"shape\":[1,2],\"dtype\":\"f64\","
+                               "\"base64\":\"AAAAAAAAAAAAAAAAAAAA\\u0041A==\"},\"attention_mask\":{\"shape\":[1],"
+                               "\"dtype\":\"bool\",\"base64\":\"AQ==\"},\"causal\":true,\"method\":\"z\\u0065ro\","
+                               "\"prune_plan\":true,\"tolerance\":0.30000000000000004}";
+    static double importance[] = {0.1, -1e-300};
+    static struct prune_step plan[] = {{1, 0.1}, {0, 1e300}};
+    const struct importance found = {.importance = importance, .plan = plan, .n_rows = 1};
+    struct importance_request request;
+    struct forward_input problem;
+    return importance_request_decode(BODY, sizeof BODY - 1, arena, &request, error) &&
+           forward_request_check(&request.forward, &SHAPE, &problem, error) &&
+           importance_answer_encode(&request, 2, &found, "demo", "digest", text, error);
+}
+
+START_TEST(test_request_allocates_nothing)
+{
+    struct arena arena = {0}, scratch = {0};
+    struct text text;
+    struct error error = {0};
+    char answer[8192];
+    arena_for_body(&arena, sizeof REQUEST);
+    ck_assert(arena_reserve(&scratch, 4096));
+    text_init_fixed(&text, answer, sizeof answer);
+    allocations = 0;
+    bool right = run(&arena, &scratch, &text, &error);
+    unsigned long found = allocations;
+    ck_assert_msg(right, "%s", error.message);
+    ck_assert_uint_eq(found, 0);
+    ck_assert_uint_eq(scratch.used, 0);
+
+    arena_rewind(&arena, BEFORE_BODY);
+    text_init_fixed(&text, answer, sizeof answer);
+    allocations = 0;
+    right = run_importance(&arena, &text, &error);
+    found = allocations;
+    ck_assert_msg(right, "%s", error.message);
+    ck_assert_uint_eq(found, 0);
+    arena_free(&arena);
+    arena_free(&scratch);
+}
+END_TEST
+
+/* A growable text is all that can fail, and a fixed one and the scratch where they are too small. */
+START_TEST(test_answer_without_memory)
+{
+    struct arena arena = {0}, scratch = {0}, none = {0};
     struct text text = {0};
     struct error error = {0};
-    long failures = 0;
-    for (;; failures++) {
+    char answer[8192];
+    arena_for_body(&arena, sizeof REQUEST);
+    ck_assert(arena_reserve(&scratch, 4096));
+    for (long failures = 0;; failures++) {
+        arena_rewind(&arena, BEFORE_BODY);
         left = failures;
-        bool right = run(&text, &error);
-        bool ran_out = left < 0;
+        bool right = run(&arena, &scratch, &text, &error), ran_out = left < 0;
         left = -1;
-        if (!right) {
-            ck_assert(ran_out);
-            expect_error(&error, ERROR_OUT_OF_MEMORY, NULL, "memory", "an allocation failed");
-            ck_assert_uint_eq(text.length, 0);
-        }
-        text_free(&text);
-        if (!ran_out)
+        ck_assert(right == !ran_out);
+        ck_assert_uint_eq(scratch.used, 0);
+        if (right)
             break;
+        expect_error(&error, ERROR_OUT_OF_MEMORY, NULL, "memory", "an allocation failed");
+        ck_assert_uint_eq(text.length, 0);
+        text_free(&text);
     }
-    ck_assert_int_ge(failures, 20);
+    text_free(&text);
+    for (size_t capacity = 0; capacity < 512; capacity++) {
+        arena_rewind(&arena, BEFORE_BODY);
+        text_init_fixed(&text, answer, capacity);
+        ck_assert(!run(&arena, &scratch, &text, &error));
+        expect_error(&error, ERROR_OUT_OF_MEMORY, NULL, "memory", "a short text");
+        ck_assert_uint_eq(text.length, 0);
+    }
+    arena_rewind(&arena, BEFORE_BODY);
+    text_init_fixed(&text, answer, sizeof answer);
+    ck_assert(!run(&arena, &none, &text, &error));
+    expect_error(&error, ERROR_OUT_OF_MEMORY, NULL, "memory", "no scratch");
+    ck_assert_uint_eq(text.length, 0);
+    arena_free(&arena);
+    arena_free(&scratch);
 }
 END_TEST
 
@@ -134,7 +178,7 @@ static size_t repeat(char *to, const char *item, size_t count)
     return count * (length + 1) - 1;
 }
 
-/* What takes the most memory for its length: a request of `early` numbers of one text and `late` of another. */
+/* What takes much memory for its length: a request of `early` numbers of one text and `late` of another. */
 static const struct {
     const char *begin, *early;
     size_t early_count;
@@ -151,24 +195,35 @@ static const struct {
     {"{\"input\":[[0]],\"attention_mask\":[[", "true", 1, "1", 300000, "]]}"},
     {"{\"input\":[[0]],\"bias\":[[", "0", 200000, "0", 1, "]],\"head_mask\":[0],\"attention_mask\":[0,1,1,1]}"},
     {"{\"input\":[[0]],\"include_heads\":[", "0", 65000, "0", 1, "]}"},
-    {"{\"weights\":\"", "w", 100000, "w", 1, "\"}"},
-    {"{\"id\":\"", "w", 100000, "w", 1, "\"}"},
+    {"{\"input\":[[0]],\"include_heads\":[", "9", 1, "9", 300000, "]}"},
+    {"{\"input\":[", "[1]", 1, "[1]", 200000, "]}"},
+    {"{\"input\":[", "[[1]]", 1, "[[1]]", 200000, "]}"},
+    {"{\"input\":[", "[[1,1]]", 1, "[[1,1]]", 200000, "]}"},
+    {"{\"input\":{\"data\":[", "1", 1, "1", 300000, "],\"shape\":[300001]}}"},
+    {"{\"input\":{\"data\":[", "1", 1, "1", 300000, "],\"base64\":\"AA==\",\"shape\":[300001]}}"},
+    {"{\"input\":[[0]],\"weights\":\"", "w", 100000, "w", 1, "\"}"},
+    {"{\"input\":[[0]],\"weights\":\"", "\\u0041", 100000, "w", 1, "\"}"},
+    {"{\"input\":[[0]],\"id\":\"", "w", 100, "w", 1, "\"}"},
 };
 
-static void expect_peak(const char *body, size_t length)
+/* Decoded in as much as the header promises, by an allocator that has nothing else to give. A fault in the body is not
+ * looked at. */
+static void expect_enough(const char *body, size_t length)
 {
+    struct arena arena = {0};
     struct forward_request request;
     struct error error;
-    live = peak = 0;
-    forward_request_decode(body, length, &request, &error);
-    size_t most = peak;
-    forward_request_free(&request);
-    size_t kept = live;                                                  /* before check allocates for itself */
-    ck_assert_uint_le(most, forward_request_peak_bytes(length) + 16384); /* blocks are rounded up to pages */
-    ck_assert_uint_eq(kept, 0);
+    arena_for_body(&arena, length);
+    allocations = 0;
+    bool right = forward_request_decode(body, length, &arena, &request, &error);
+    unsigned long found = allocations;
+    ck_assert_msg(right || error.code == ERROR_INVALID, "%s", error.message);
+    ck_assert_uint_eq(found, 0);
+    ck_assert_uint_eq(arena.used, BEFORE_BODY + held_bytes(&request));
+    arena_free(&arena);
 }
 
-START_TEST(test_peak)
+START_TEST(test_greedy)
 {
     char *body = malloc(2000000);
     size_t length = (size_t)sprintf(body, "%s", GREEDY[_i].begin);
@@ -176,25 +231,44 @@ START_TEST(test_peak)
     body[length++] = ',';
     length += repeat(body + length, GREEDY[_i].late, GREEDY[_i].late_count);
     length += (size_t)sprintf(body + length, "%s", GREEDY[_i].end);
-    expect_peak(body, length);
+    expect_enough(body, length);
     free(body);
 }
 END_TEST
 
-START_TEST(test_peak_of_base64)
+/* Base64 of every format, plain and with an escape: as input, and as mask. */
+START_TEST(test_base64_of_every_format)
 {
-    static const char *const FORMS[] = {"\"input\":{\"shape\":[150000],\"dtype\":\"f16\",",
-                                        "\"input\":{\"shape\":[75000],\"dtype\":\"f32\",",
-                                        "\"input\":[[0]],\"attention_mask\":{\"shape\":[300000],\"dtype\":\"u8\","};
-    char *body = malloc(500000);
-    for (int escaped = 0; escaped < 2; escaped++) {
-        size_t length = (size_t)sprintf(body, "{%s\"base64\":\"%s", FORMS[_i], escaped ? "\\u0041" : "A");
-        memset(body + length, 'A', 399999);
-        length += 399999;
+    const enum dtype dtype = (enum dtype)_i;
+    const size_t bytes = 480000, characters = bytes / 3 * 4, count = bytes / dtype_bytes(dtype);
+    char *body = malloc(characters + 256);
+    for (int form = 0; form < 4; form++) {
+        size_t length = (size_t)sprintf(body, "{%s:{\"shape\":[%zu],\"dtype\":\"%s\",\"base64\":\"%s",
+                                        form & 1 ? "\"input\":[[0]],\"attention_mask\"" : "\"input\"", count,
+                                        dtype_json_name(dtype), form & 2 ? "\\u0041" : "A");
+        memset(body + length, 'A', characters - 1);
+        length += characters - 1;
         length += (size_t)sprintf(body + length, "\"}}");
-        expect_peak(body, length);
+        expect_enough(body, length);
     }
     free(body);
+}
+END_TEST
+
+/* Short bodies, where rounding to whole pieces is most of what is taken: every member, and as many numbers as can be,
+ * of one digit. */
+START_TEST(test_many_pieces)
+{
+    char body[4096], numbers[256];
+    for (size_t count = 1; count < 100; count++) {
+        size_t length = repeat(numbers, "1", count);
+        numbers[length] = '\0';
+        length = (size_t)snprintf(body, sizeof body,
+                                  "{\"weights\":\"%s\",\"id\":\"%s\",\"query\":[%s],\"key\":[%s],\"value\":[%s],"
+                                  "\"bias\":[%s],\"head_mask\":[%s],\"attention_mask\":[%s],\"include_heads\":[%s]}",
+                                  numbers, numbers, numbers, numbers, numbers, numbers, numbers, numbers, numbers);
+        expect_enough(body, length);
+    }
 }
 END_TEST
 
@@ -235,10 +309,12 @@ Suite *suite(void)
 {
     Suite *s = suite_create("memory");
     TCase *c = tcase_create("memory");
-    tcase_add_test(c, test_request);
+    tcase_add_test(c, test_request_allocates_nothing);
+    tcase_add_test(c, test_answer_without_memory);
     tcase_add_test(c, test_safetensors);
-    tcase_add_loop_test(c, test_peak, 0, sizeof GREEDY / sizeof *GREEDY);
-    tcase_add_loop_test(c, test_peak_of_base64, 0, 3);
+    tcase_add_loop_test(c, test_greedy, 0, sizeof GREEDY / sizeof *GREEDY);
+    tcase_add_loop_test(c, test_base64_of_every_format, 0, DTYPE_COUNT);
+    tcase_add_test(c, test_many_pieces);
     suite_add_tcase(s, c);
     return s;
 }

@@ -6,6 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* What a test's tensors are read into. */
+static struct arena arena;
+
+static void free_memory(void)
+{
+    arena_free(&arena);
+}
+
 /* The value as the member `input` of an object, which is read to its end. */
 static bool read_member(const char *value, bool as_mask, unsigned max_rank, struct tensor *tensor, struct mask *mask,
                         struct error *error)
@@ -14,14 +22,19 @@ static bool read_member(const char *value, bool as_mask, unsigned max_rank, stru
     size_t length = (size_t)sprintf(text, "{\"input\":%s}", value);
     struct json_reader r;
     struct json_key key;
+    ck_assert(arena_reserve(&arena, 1 << 16));
+    const size_t used = arena.used;
     json_reader_init(&r, text, length);
     bool right = json_enter_object(&r, error) && json_next_member(&r, &key, error) == JSON_ITEM &&
-                 (as_mask ? mask_read_json(&r, mask, max_rank, error) : tensor_read_json(&r, tensor, max_rank, error));
-    if (right && (json_next_member(&r, &key, error) != JSON_DONE || !json_finish(&r, error))) {
+                 (as_mask ? mask_read_json(&r, &arena, mask, max_rank, error)
+                          : tensor_read_json(&r, &arena, tensor, max_rank, error));
+    /* It holds what it keeps, or nothing. */
+    const size_t kept = !right ? 0 : as_mask ? mask->count : tensor->count * sizeof(float);
+    ck_assert_uint_eq(arena.used - used, (kept + 63) / 64 * 64);
+    if (right)
+        ck_assert_ptr_eq(as_mask ? (char *)mask->data : (char *)tensor->data, arena.base + used);
+    if (right && (json_next_member(&r, &key, error) != JSON_DONE || !json_finish(&r, error)))
         right = false;
-        tensor_free(tensor);
-        mask_free(mask);
-    }
     free(text);
     return right;
 }
@@ -57,7 +70,6 @@ START_TEST(test_right)
     ck_assert_uint_eq(tensor.shape[1], 3);
     ck_assert_uint_eq(tensor.count, 6);
     ck_assert_mem_eq(tensor.data, expected, sizeof expected);
-    tensor_free(&tensor);
 }
 END_TEST
 
@@ -69,7 +81,6 @@ START_TEST(test_f16)
     ck_assert(
         read_member("{\"shape\":[3],\"dtype\":\"f16\",\"base64\":\"ADwAwP97\"}", false, 1, &tensor, NULL, &error));
     ck_assert_mem_eq(tensor.data, expected, sizeof expected);
-    tensor_free(&tensor);
 }
 END_TEST
 
@@ -102,8 +113,6 @@ START_TEST(test_right_masks)
     ck_assert_uint_eq(mask.shape[1], 2);
     ck_assert_uint_eq(mask.count, 4);
     ck_assert_mem_eq(mask.data, expected, sizeof expected);
-    mask_free(&mask);
-    ck_assert(!mask.data && mask.rank == 0);
 }
 END_TEST
 
@@ -239,7 +248,6 @@ START_TEST(test_base64_long)
     for (size_t i = 0; i < count; i++)
         wrong += tensor.data[i] != (i % 3 == 0 ? 1.0f : i % 3 == 1 ? -2.0f : 3.0f);
     ck_assert_uint_eq(wrong, 0);
-    tensor_free(&tensor);
     free(text);
 }
 END_TEST
@@ -257,13 +265,63 @@ START_TEST(test_shape_text)
 }
 END_TEST
 
-START_TEST(test_free_nothing)
+/* Every form in an arena that is too small for it, by one piece. */
+START_TEST(test_full_arena)
 {
-    tensor_free(NULL);
-    mask_free(NULL);
-    ck_assert_uint_eq(tensor_json_peak_bytes(SIZE_MAX / 2 + 1), SIZE_MAX);
-    ck_assert_uint_ge(tensor_json_peak_bytes(10000000), 25000000);
-    ck_assert_uint_le(tensor_json_peak_bytes(10000000), 25010000);
+    static const char *const FORMS[] = {
+        "[[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]]", "{\"shape\":[17],\"data\":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}",
+        "{\"shape\":[17],\"dtype\":\"f16\",\"base64\":\"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA==\"}"};
+    struct tensor tensor = {0};
+    struct mask mask = {0};
+    struct error error;
+    ck_assert(arena_reserve(&arena, 1 << 16));
+    ck_assert_ptr_nonnull(arena_take(&arena, arena_left(&arena) - 64));
+    ck_assert(!read_member(FORMS[_i], false, 3, &tensor, NULL, &error));
+    expect_error(&error, ERROR_OUT_OF_MEMORY, NULL, "", FORMS[_i]);
+    ck_assert(!tensor.data);
+    ck_assert_ptr_nonnull(arena_take(&arena, 64));
+    ck_assert(!read_member(FORMS[_i], true, 3, NULL, &mask, &error));
+    expect_error(&error, ERROR_OUT_OF_MEMORY, NULL, "", FORMS[_i]);
+    ck_assert(!mask.data);
+    arena_rewind(&arena, arena.used - 128);
+    ck_assert(read_member(FORMS[_i], false, 3, &tensor, NULL, &error));
+    ck_assert_uint_eq(arena_left(&arena), 0);
+}
+END_TEST
+
+/* Escapes within and at the ends of blocks, a fault behind them, and characters that go over a block's end. */
+START_TEST(test_base64_escaped)
+{
+    const size_t count = 3 * 1024;
+    char *text = malloc(120000);
+    for (int fault = 0; fault < 4; fault++) {
+        size_t at = (size_t)sprintf(text, "{\"base64\":\"");
+        for (size_t i = 0; i < 16 * 1024; i++) { /* the groups AACAPwAAAMAAAEBA are 1, -2, 3 */
+            if (fault == 1 && i == 9000)
+                at += (size_t)sprintf(text + at, "\\u003d"); /* = */
+            else if (fault == 2 && i == 4095)
+                at += (size_t)sprintf(text + at, "\\u20ac");
+            else if (fault == 3 && i == 4094)
+                at += (size_t)sprintf(text + at, "\xf0\x9f\x98\x80");
+            else
+                at += (size_t)sprintf(text + at, (i + i / 16) % 5 ? "%c" : "\\u00%02x", "AACAPwAAAMAAAEBA"[i % 16]);
+        }
+        sprintf(text + at, "\",\"shape\":[3,1024]}");
+        struct tensor tensor = {0};
+        struct error error;
+        ck_assert_msg(read_member(text, false, 3, &tensor, NULL, &error) == (fault == 0), "%s", error.message);
+        if (fault) {
+            static const char *const WORDS[] = {"", "9000 16384", "4095 16386", "4094 16387"};
+            expect_error(&error, ERROR_BAD_ENCODING, "/input/base64", WORDS[fault], "escaped");
+            continue;
+        }
+        size_t wrong = 0;
+        for (size_t i = 0; i < count; i++)
+            wrong += tensor.data[i] != (i % 3 == 0 ? 1.0f : i % 3 == 1 ? -2.0f : 3.0f);
+        ck_assert_uint_eq(tensor.count, count);
+        ck_assert_uint_eq(wrong, 0);
+    }
+    free(text);
 }
 END_TEST
 
@@ -271,6 +329,7 @@ Suite *suite(void)
 {
     Suite *s = suite_create("tensor");
     TCase *c = tcase_create("tensor");
+    tcase_add_checked_fixture(c, NULL, free_memory);
     tcase_add_loop_test(c, test_right, 0, sizeof RIGHT / sizeof *RIGHT);
     tcase_add_test(c, test_f16);
     tcase_add_loop_test(c, test_right_masks, 0, sizeof RIGHT_MASKS / sizeof *RIGHT_MASKS);
@@ -278,7 +337,8 @@ Suite *suite(void)
     tcase_add_test(c, test_base64_blocks);
     tcase_add_test(c, test_base64_long);
     tcase_add_test(c, test_shape_text);
-    tcase_add_test(c, test_free_nothing);
+    tcase_add_loop_test(c, test_full_arena, 0, 3);
+    tcase_add_test(c, test_base64_escaped);
     suite_add_tcase(s, c);
     return s;
 }

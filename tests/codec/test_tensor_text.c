@@ -7,22 +7,32 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* What a test's tensors are read into. */
+static struct arena arena;
+
+static void free_memory(void)
+{
+    arena_free(&arena);
+}
+
 /* Reads {"input": TEXT} as far as the tensor; what is behind it in the object is read too. */
 static bool read_text(const char *text, size_t length, unsigned max_rank, bool booleans, struct tensor *tensor,
                       struct error *error)
 {
     struct json_reader r;
     struct json_key key;
+    ck_assert(arena_reserve(&arena, 1 << 20));
+    arena_reset(&arena);
     json_reader_init(&r, text, length);
     ck_assert(json_enter_object(&r, error));
     ck_assert(json_next_member(&r, &key, error) == JSON_ITEM);
     ck_assert(json_peek(&r) == JSON_ARRAY);
-    if (!tensor_text_read(&r, tensor, max_rank, booleans, error))
+    if (!tensor_text_read(&r, &arena, tensor, max_rank, booleans, error)) {
+        ck_assert_uint_eq(arena.used, 0);
         return false;
-    if (json_next_member(&r, &key, error) == JSON_DONE && json_finish(&r, error))
-        return true;
-    tensor_free(tensor);
-    return false;
+    }
+    ck_assert_uint_eq(arena.used, (tensor->count * sizeof(float) + 63) / 64 * 64);
+    return json_next_member(&r, &key, error) == JSON_DONE && json_finish(&r, error);
 }
 
 static bool read_value(const char *value, unsigned max_rank, bool booleans, struct tensor *tensor, struct error *error)
@@ -65,8 +75,6 @@ START_TEST(test_right)
     ck_assert_mem_eq(tensor.shape, RIGHT[_i].shape, sizeof tensor.shape);
     ck_assert_uint_eq(tensor.count, RIGHT[_i].count);
     ck_assert_mem_eq(tensor.data, RIGHT[_i].values, tensor.count * sizeof(float));
-    tensor_free(&tensor);
-    ck_assert(!tensor.data && tensor.rank == 0);
 }
 END_TEST
 
@@ -77,7 +85,6 @@ START_TEST(test_booleans)
     ck_assert(read_value("[[true,false],[1,0]]", 2, true, &tensor, &error));
     const float expected[] = {1, 0, 1, 0};
     ck_assert_mem_eq(tensor.data, expected, sizeof expected);
-    tensor_free(&tensor);
     ck_assert(!read_value("[true]", 2, false, &tensor, &error));
     expect_error(&error, ERROR_INVALID, "/input/0", "number", "[true]");
     ck_assert(!read_value("[tru]", 2, true, &tensor, &error));
@@ -195,8 +202,7 @@ START_TEST(test_very_deep)
 }
 END_TEST
 
-/* Long rows and short, long numbers before short ones: every way the memory grows. Integers, so that the value is known
- * without reading. */
+/* Long rows and short, long numbers before short ones. Integers, so that the value is known without reading. */
 START_TEST(test_large)
 {
     static const struct {
@@ -234,7 +240,6 @@ START_TEST(test_large)
     for (size_t i = 0; i < count; i++)
         wrong += tensor.data[i] != (i < 2000 ? 1.0f : 2.0f);
     ck_assert_uint_eq(wrong, 0);
-    tensor_free(&tensor);
     free(text);
 }
 END_TEST
@@ -246,7 +251,6 @@ START_TEST(test_truncated)
     struct tensor tensor = {0};
     struct error error;
     ck_assert(read_text(text, sizeof text - 1, 2, true, &tensor, &error));
-    tensor_free(&tensor);
     for (size_t length = 10; length < sizeof text - 1; length++) {
         char *exact = malloc(length);
         memcpy(exact, text, length);
@@ -261,6 +265,7 @@ Suite *suite(void)
 {
     Suite *s = suite_create("tensor_text");
     TCase *c = tcase_create("tensor_text");
+    tcase_add_checked_fixture(c, NULL, free_memory);
     tcase_add_loop_test(c, test_right, 0, sizeof RIGHT / sizeof *RIGHT);
     tcase_add_test(c, test_booleans);
     tcase_add_loop_test(c, test_wrong, 0, sizeof WRONG / sizeof *WRONG);

@@ -1,6 +1,6 @@
 /* Fuzzes whole requests: decoded, checked against a small weight set, and answered with zeros. What is accepted is JSON
- * to jansson too, its tensors have the sizes that the engine will read, and its answer is no longer than was predicted.
- */
+ * to jansson too, its tensors have the sizes that the engine will read, and neither it nor its answer needs more memory
+ * than was predicted. */
 #include "codec/forward_answer.h"
 #include "codec/forward_request.h"
 
@@ -45,7 +45,8 @@ static void touch(const struct forward_request *request, const struct forward_in
 static void answer(const struct forward_request *request, const struct forward_input *problem)
 {
     struct forward_timing timing = {0};
-    struct text text = {0};
+    struct arena scratch = {0};
+    struct text text;
     struct error error;
     size_t bytes;
     if (!forward_answer_bytes(request, &SHAPE, problem, &bytes, &error) || bytes > 1 << 16)
@@ -53,13 +54,16 @@ static void answer(const struct forward_request *request, const struct forward_i
     float *zeros = calloc(bytes, sizeof *zeros); /* every number has a byte of text at least */
     const struct forward_result result = {
         .output = zeros, .attention = zeros, .heads = zeros, .query = zeros, .key = zeros, .value = zeros};
-    check(forward_answer_encode(request, &SHAPE, problem, &result, "name", "digest", &timing, &text, &error));
-    check(text.length <= bytes);
+    char *buffer = malloc(bytes);
+    text_init_fixed(&text, buffer, bytes);
+    check(arena_reserve(&scratch, forward_answer_scratch_bytes(request, &SHAPE, problem)));
+    check(forward_answer_encode(request, &SHAPE, problem, &result, "name", "digest", &timing, &scratch, &text, &error));
+    arena_free(&scratch);
     json_t *root =
         json_loadb(text.data, text.length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
     check(root != NULL);
     json_decref(root);
-    text_free(&text);
+    free(buffer);
     free(zeros);
 }
 
@@ -67,12 +71,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct forward_request request;
     struct forward_input problem;
+    struct arena arena = {0};
     struct error error = {0};
     memset(&request, 0x55, sizeof request);
-    if (!forward_request_decode((const char *)data, size, &request, &error)) {
+    check(arena_reserve(&arena, forward_request_decoded_bytes(size)));
+    if (!forward_request_decode((const char *)data, size, &arena, &request, &error)) {
         check(error.code != ERROR_NONE && error.message[0] && error.code != ERROR_OUT_OF_MEMORY);
+        check(arena.used == 0 && !request.input.data && !request.weights);
+        arena_free(&arena);
         return 0;
     }
+    check(arena.used <= forward_request_decoded_bytes(size));
     json_t *root =
         json_loadb((const char *)data, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
     check(root != NULL);
@@ -81,6 +90,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         touch(&request, &problem);
         answer(&request, &problem);
     }
-    forward_request_free(&request);
+    arena_free(&arena);
     return 0;
 }

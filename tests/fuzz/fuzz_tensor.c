@@ -160,8 +160,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     body = realloc(body, length); /* a sanitizer sees a read behind the end */
 
     struct forward_request request = {0};
+    struct arena arena = {0};
     struct error error = {0};
-    bool accepted = forward_request_decode(body, length, &request, &error);
+    check(arena_reserve(&arena, forward_request_decoded_bytes(length)));
+    bool accepted = forward_request_decode(body, length, &arena, &request, &error);
     json_t *root = json_loadb(body, length, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, NULL);
     bool alone = !root || json_object_size(root) == (member ? 2 : 1); /* the value did not bring members of its own */
     const json_t *value = json_object_get(root, MEMBER[member].name);
@@ -177,7 +179,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     check(accepted || (error.code != ERROR_NONE && error.message[0] && error.code != ERROR_OUT_OF_MEMORY));
     json_decref(root);
-    forward_request_free(&request);
+    arena_free(&arena);
     free(text);
     free(body);
     return 0;
