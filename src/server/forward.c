@@ -7,7 +7,7 @@
 
 static bool decode(struct forward_job *job, const char *body, size_t length, struct error *error)
 {
-    return forward_request_decode(body, length, job->asked, error);
+    return forward_request_decode(body, length, &job->decoded, job->asked, error);
 }
 
 static bool within_limits(struct forward_job *job, size_t *answer_bytes, struct error *error)
@@ -83,9 +83,15 @@ static bool encode(struct forward_job *job, size_t answer_bytes, struct error *e
     struct forward_timing told = {
         .parse_us = timing->parse_us, .queue_us = timing->queue_us, .compute_us = timing->compute_us};
     size_t scratch_bytes = forward_answer_scratch_bytes(job->asked, &job->set->shape, &job->input);
-    if (!forward_job_reserve_text(job, answer_bytes, error) || !forward_job_take(job, scratch_bytes, error) ||
-        !forward_answer_encode(job->asked, &job->set->shape, &job->input, &job->result, job->set->name,
-                               job->set->digest, &told, &job->text, error))
+    struct arena scratch = {0};
+    if (!forward_job_reserve_text(job, answer_bytes, error) || !forward_job_take(job, scratch_bytes, error))
+        return false;
+    if (!arena_reserve(&scratch, scratch_bytes))
+        return error_out_of_memory(error);
+    bool encoded = forward_answer_encode(job->asked, &job->set->shape, &job->input, &job->result, job->set->name,
+                                         job->set->digest, &told, &scratch, &job->text, error);
+    arena_free(&scratch);
+    if (!encoded)
         return false;
     forward_job_give(job, scratch_bytes);
     forward_job_trim_text(job, answer_bytes);
@@ -100,7 +106,6 @@ static void run(struct job *queued, enum job_end end)
     struct forward_request asked = {0};
     struct forward_job job = {.request = request_of_job(queued), .asked = &asked};
     forward_job_run(&job, queued, end, &stages);
-    forward_request_free(&asked);
     forward_job_end(&job);
 }
 

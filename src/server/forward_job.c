@@ -30,23 +30,18 @@ static bool still_wanted(struct forward_job *job, struct error *error)
     return request_lapsed(job->request, true, error) == ERROR_NONE;
 }
 
-static size_t decoded_bytes(const struct forward_request *asked)
-{
-    return (asked->input.count + asked->query.count + asked->key.count + asked->value.count + asked->bias.count +
-            asked->head_mask.count) *
-               sizeof(float) +
-           asked->attention_mask.count + asked->n_include_heads * sizeof *asked->include_heads;
-}
-
 /* Decodes the body, drops it, finds the weight set and checks the request against it: set and input are filled. */
 static bool decode_body(struct forward_job *job, const struct forward_stages *stages, struct error *error)
 {
     struct request *request = job->request;
-    size_t peak = forward_request_peak_bytes(request->body_length);
-    if (!forward_job_take(job, peak, error))
+    size_t bytes = forward_request_decoded_bytes(request->body_length);
+    if (!forward_job_take(job, bytes, error))
         return false;
+    if (!arena_reserve(&job->decoded, bytes))
+        return error_out_of_memory(error);
     bool decoded = stages->decode(job, request->body, request->body_length, error);
-    forward_job_give(job, peak - (decoded ? size_min(peak, decoded_bytes(job->asked)) : 0));
+    /* Of memory that was never touched there is none. */
+    forward_job_give(job, bytes - size_min(bytes, job->decoded.used));
     request_drop_body(request);
     if (!decoded)
         return false;
@@ -157,6 +152,7 @@ void forward_job_run(struct forward_job *job, struct job *queued, enum job_end e
 void forward_job_end(struct forward_job *job)
 {
     struct request *request = job->request;
+    arena_free(&job->decoded);
     arena_free(&job->results);
     arena_store_put(request->server->parts.arenas, &job->scratch);
     text_free(&job->text);

@@ -16,6 +16,7 @@ struct forward_job {
     const struct weight_set *set;
     struct forward_input input;   /* points into `asked` */
     struct forward_result result; /* points into `results` */
+    struct arena decoded;         /* what `asked` points into */
     struct arena results;
     struct arena scratch; /* of the store */
     struct text text;     /* the answer */
@@ -25,7 +26,7 @@ struct forward_job {
 
 /* What a route does in each stage; they run in this order, and one that fails is the last. */
 struct forward_stages {
-    /* Decodes a body into the structure that holds *job->asked. */
+    /* Decodes a body into the structure that holds *job->asked, and job->decoded. */
     bool (*decode)(struct forward_job *job, const char *body, size_t length, struct error *error);
     /* Refuses what is over a limit before anything is computed; *answer_bytes is at most what the answer takes. */
     bool (*within_limits)(struct forward_job *job, size_t *answer_bytes, struct error *error);
@@ -38,7 +39,7 @@ struct forward_stages {
  * job->text or a problem. */
 void forward_job_run(struct forward_job *job, struct job *queued, enum job_end end,
                      const struct forward_stages *stages);
-/* Frees what the job holds (the caller has freed `asked`), gives back all memory but the answer's, and resumes the
+/* Frees what the job holds, gives back all memory but the answer's, and resumes the
  * request. */
 void forward_job_end(struct forward_job *job);
 

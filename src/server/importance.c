@@ -24,7 +24,7 @@ static struct importance_job *importance_job_of(struct forward_job *job)
 
 static bool decode(struct forward_job *forward, const char *body, size_t length, struct error *error)
 {
-    return importance_request_decode(body, length, &importance_job_of(forward)->asked, error);
+    return importance_request_decode(body, length, &forward->decoded, &importance_job_of(forward)->asked, error);
 }
 
 static bool within_limits(struct forward_job *forward, size_t *answer_bytes, struct error *error)
@@ -123,7 +123,6 @@ static void run(struct job *queued, enum job_end end)
     static const struct forward_stages stages = {decode, within_limits, compute, encode};
     struct importance_job job = {.forward = {.request = request_of_job(queued), .asked = &job.asked.forward}};
     forward_job_run(&job.forward, queued, end, &stages);
-    importance_request_free(&job.asked);
     forward_job_end(&job.forward);
 }
 
