@@ -1,10 +1,13 @@
 /* attnd: the order of start, the signals, the order of stop. Everything else is in the folders. */
+#include "base/size.h"
 #include "config/command_line.h"
 #include "config/config.h"
 #include "engine/attention.h"
+#include "runtime/arena_store.h"
 #include "runtime/budget.h"
 #include "runtime/pool.h"
 #include "runtime/processors.h"
+#include "server/forward_batch.h"
 #include "server/health_probe.h"
 #include "server/server.h"
 #include "telemetry/log.h"
@@ -152,10 +155,24 @@ static void serve_until_stopped(struct server *server, const struct config *conf
     server_stop(server);
 }
 
-static int serve(const struct config *config, const struct weights_registry *registry, const struct faults *warnings)
+/* What the machine gives, within what the configuration allows. */
+struct resources {
+    struct memory_budget budget;
+    unsigned workers;
+    bool pin;
+};
+
+static void find_resources(const struct config *config, struct resources *resources)
 {
     struct processors processors = processors_count();
-    struct memory_budget budget;
+    budget_init(&resources->budget, (size_t)config->limits.memory_budget_bytes);
+    resources->workers = config->server.workers ? (unsigned)config->server.workers : processors.usable;
+    resources->pin = config->server.pin && resources->workers == processors.allowed && !processors.quota;
+}
+
+static int serve(const struct config *config, const struct weights_registry *registry, struct resources *resources,
+                 const struct faults *warnings)
+{
     struct error error;
     sigset_t set;
     int code = EXIT_CANNOT_START;
@@ -172,26 +189,27 @@ static int serve(const struct config *config, const struct weights_registry *reg
         return cannot_start(&error);
     log_warnings(warnings);
     raise_descriptor_limit(config->server.max_connections);
-    budget_init(&budget, (size_t)config->limits.memory_budget_bytes);
 
-    unsigned workers = config->server.workers ? (unsigned)config->server.workers : processors.usable;
-    struct pool_options options = {.workers = workers,
+    struct arena_store *arenas = arena_store_create(&error);
+    struct pool_options options = {.workers = resources->workers,
                                    .queue_depth = (size_t)config->limits.queue_depth,
-                                   .pin = config->server.pin && workers == processors.allowed && !processors.quota,
-                                   .arenas = arena_store_create(&error)};
-    struct pool *pool = options.arenas ? pool_create(&options, &error) : NULL;
+                                   .arenas = arenas,
+                                   .batch_rows = size_min((size_t)config->limits.max_batch_tokens, FORWARD_BATCH_ROWS),
+                                   .batch_delay_ns = (uint64_t)config->limits.max_batch_delay_us * 1000,
+                                   .pin = resources->pin};
+    struct pool *pool = arenas ? pool_create(&options, &error) : NULL;
     struct server_parts parts = {
-        .config = config, .registry = registry, .budget = &budget, .arenas = options.arenas, .pool = pool};
+        .config = config, .registry = registry, .budget = &resources->budget, .arenas = arenas, .pool = pool};
     struct server *server = pool ? server_start(&parts, &error) : NULL;
     if (server) {
-        log_listening(server, registry, workers);
+        log_listening(server, registry, resources->workers);
         serve_until_stopped(server, config);
         code = EXIT_STOPPED;
     } else {
         cannot_start(&error);
     }
     pool_free(pool);
-    arena_store_free(options.arenas);
+    arena_store_free(arenas);
     if (code == EXIT_STOPPED)
         log_event(LOG_INFO, "stopped", LOG_INTEGER("log_dropped", log_dropped()));
     log_stop();
@@ -215,6 +233,7 @@ static int run(const struct command_line *line)
     struct config config;
     struct faults faults = {0}, warnings = {0};
     struct weights_registry registry = {0};
+    struct resources resources;
     struct error error;
     int code = EXIT_CANNOT_START;
     extern char **environ;
@@ -226,7 +245,10 @@ static int run(const struct command_line *line)
         code = check_health(&config);
         goto done;
     }
-    if (!loaded || !registry_load(&config, &registry, &faults, &warnings)) {
+    if (loaded)
+        find_resources(&config, &resources);
+    if (!loaded || !registry_load(&config, &registry, &faults, &warnings) ||
+        !registry_check_memory(&registry, &config, resources.workers, resources.budget.total, &faults, &warnings)) {
         print_faults(&faults, "");
         goto done;
     }
@@ -235,7 +257,7 @@ static int run(const struct command_line *line)
         print_plan(&config, &registry);
         code = EXIT_STOPPED;
     } else {
-        code = serve(&config, &registry, &warnings);
+        code = serve(&config, &registry, &resources, &warnings);
     }
 done:
     if (!loaded && line->command == COMMAND_HEALTH)

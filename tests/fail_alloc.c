@@ -40,6 +40,11 @@ void fail_alloc_at(size_t n)
     atomic_store(&left, n);
 }
 
+size_t fail_alloc_left(void)
+{
+    return atomic_load(&left);
+}
+
 bool fail_alloc_happened(void)
 {
     return atomic_load(&happened);

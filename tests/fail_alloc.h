@@ -11,6 +11,9 @@
 /* The n-th allocation from now (from 1) fails, once; 0: none. */
 void fail_alloc_at(size_t n);
 
+/* What is left of n: fail_alloc_at(SIZE_MAX) counts. */
+size_t fail_alloc_left(void);
+
 /* Whether it came to that. */
 bool fail_alloc_happened(void);
 

@@ -5,6 +5,7 @@
 #include "server/acceptor.h"
 #include "server/connections.h"
 #include "server/listener.h"
+#include "server/request_store.h"
 #include "server/server.h"
 #include "server/watchdog.h"
 
@@ -23,6 +24,7 @@ struct server {
     _Atomic enum server_state state;
     struct listeners listeners;
     struct connections connections;
+    struct request_store requests;
     struct MHD_Daemon *daemon;
     struct acceptor acceptor;
     struct watchdog watchdog;

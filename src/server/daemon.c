@@ -204,7 +204,7 @@ static void see_completion(void *context, struct MHD_Connection *mhd, void **sta
         request_fail(request, &error);
     }
     request_log(request, reason == MHD_REQUEST_TERMINATED_COMPLETED_OK);
-    request_free(request);
+    request_end(request);
 }
 
 static void see_connection(void *context, struct MHD_Connection *mhd, void **socket_context,

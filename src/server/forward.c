@@ -1,20 +1,28 @@
-/* POST /v1/forward: decode, check, compute, encode, as one job on a worker. */
+/* POST /v1/forward. */
 #include "server/endpoints.h"
 
 #include "base/size.h"
 #include "codec/forward_answer.h"
 #include "server/forward_job.h"
 
-static bool decode(struct forward_job *job, const char *body, size_t length, struct error *error)
+struct forward_call {
+    struct forward_job job;
+    struct forward_request asked;
+};
+
+static bool decode(struct forward_job *job, const char *body, size_t length, struct arena *arena, struct error *error)
 {
-    return forward_request_decode(body, length, &job->decoded, job->asked, error);
+    struct forward_call *call = (struct forward_call *)job;
+    job->asked = &call->asked;
+    return forward_request_decode(body, length, arena, &call->asked, error);
 }
 
-static bool within_limits(struct forward_job *job, size_t *answer_bytes, struct error *error)
+static bool within_limits(struct forward_job *job, struct error *error)
 {
-    return forward_job_check_flop(job, forward_flop(&job->set->shape, &job->input), error) &&
-           forward_answer_bytes(job->asked, &job->set->shape, &job->input, answer_bytes, error) &&
-           forward_job_check_answer(job, *answer_bytes,
+    job->flop = forward_flop(&job->set->shape, &job->input);
+    return forward_job_check_flop(job, job->flop, error) &&
+           forward_answer_bytes(job->asked, &job->set->shape, &job->input, &job->answer_bytes, error) &&
+           forward_job_check_answer(job, job->answer_bytes,
                                     "ask for less with return, include_heads, top_k or encoding, or raise the setting",
                                     error);
 }
@@ -56,61 +64,43 @@ static bool list_wanted(struct forward_job *job, struct wanted wanted[FORWARD_RE
     return true;
 }
 
-static bool compute(struct forward_job *job, struct job *queued, struct error *error)
+static bool reserve(struct forward_job *job, struct error *error)
 {
-    const struct forward_input *input = &job->input;
-    struct parallel parallel = job_parallel(queued);
     struct wanted wanted[FORWARD_RETURN_COUNT];
-    size_t result_bytes, scratch_bytes;
-    if (!list_wanted(job, wanted, &result_bytes, error))
-        return false;
-    if (!forward_scratch_bytes(&job->set->shape, &input, 1, parallel.lanes, &scratch_bytes))
-        return error_set(error, ERROR_TOO_LARGE, "the working memory of this request is larger than any memory");
-    if (!forward_job_reserve(job, result_bytes, scratch_bytes, error))
+    size_t bytes;
+    if (!list_wanted(job, wanted, &bytes, error) || !forward_job_take_results(job, bytes, error))
         return false;
     for (int i = 0; i < FORWARD_RETURN_COUNT; i++)
         if (wanted[i].bytes)
             *wanted[i].buffer = arena_take(&job->results, wanted[i].bytes);
-    if (!forward_job_compute(job, &parallel, error))
-        return false;
-    forward_job_give(job, scratch_bytes);
     return true;
 }
 
-static bool encode(struct forward_job *job, size_t answer_bytes, struct error *error)
+static bool encode(struct forward_job *job, struct text *text, struct error *error)
 {
     struct timing *timing = &job->request->timing;
     struct forward_timing told = {
         .parse_us = timing->parse_us, .queue_us = timing->queue_us, .compute_us = timing->compute_us};
     size_t scratch_bytes = forward_answer_scratch_bytes(job->asked, &job->set->shape, &job->input);
-    struct arena scratch = {0};
-    if (!forward_job_reserve_text(job, answer_bytes, error) || !forward_job_take(job, scratch_bytes, error))
+    struct arena scratch;
+    if (!forward_job_take_scratch(job, scratch_bytes, &scratch, error))
         return false;
-    if (!arena_reserve(&scratch, scratch_bytes))
-        return error_out_of_memory(error);
     bool encoded = forward_answer_encode(job->asked, &job->set->shape, &job->input, &job->result, job->set->name,
-                                         job->set->digest, &told, &scratch, &job->text, error);
-    arena_free(&scratch);
-    if (!encoded)
-        return false;
-    forward_job_give(job, scratch_bytes);
-    forward_job_trim_text(job, answer_bytes);
+                                         job->set->digest, &told, &scratch, text, error);
+    forward_job_give_scratch(job, scratch_bytes, &scratch);
     timing->encode_us = told.encode_us;
-    timing->encoded_whole = true;
-    return true;
-}
-
-static void run(struct job *queued, enum job_end end)
-{
-    static const struct forward_stages stages = {decode, within_limits, compute, encode};
-    struct forward_request asked = {0};
-    struct forward_job job = {.request = request_of_job(queued), .asked = &asked};
-    forward_job_run(&job, queued, end, &stages);
-    forward_job_end(&job);
+    timing->encoded_whole = encoded;
+    return encoded;
 }
 
 void forward_handle(struct request *request)
 {
-    request->job.run = run;
-    request_submit(request);
+    static const struct forward_route route = {
+        .job_bytes = sizeof(struct forward_call),
+        .decode = decode,
+        .within_limits = within_limits,
+        .reserve = reserve,
+        .encode = encode,
+    };
+    forward_job_begin(request, &route);
 }

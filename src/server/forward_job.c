@@ -1,12 +1,22 @@
-/* The common part of jobs that run a forward. Memory is charged before it is taken, the body and what it may decode to
- * first; what can never fit is 413, what does not fit now 429. Entered by the worker that runs the job. */
+/* The course of a job that runs a forward: see forward_job.h. forward_job_begin is entered by polling threads; from the
+ * queue on a worker has the job. What can never fit the budget is 413, what does not fit now 429. */
 #include "server/forward_job.h"
 
 #include "base/clock.h"
 #include "base/size.h"
+#include "server/forward_batch.h"
 
-#include <stdlib.h>
+#include <math.h>
 #include <string.h>
+
+/* Larger bodies are decoded by a worker: this much text takes a polling thread, which has other connections too, about
+ * 0.1 ms. */
+#define DECODE_AT_ONCE_BYTES ((size_t)64 << 10)
+
+/* What a byte of answer is worth beside the computation: text is written at about 2 ns a byte, base64 at a fifth of
+ * that. */
+#define FLOP_PER_TEXT_BYTE   200.0
+#define FLOP_PER_BASE64_BYTE 40.0
 
 double forward_job_stage_us(struct forward_job *job)
 {
@@ -15,43 +25,39 @@ double forward_job_stage_us(struct forward_job *job)
     return (double)(now - began) / 1e3;
 }
 
-bool forward_job_take(struct forward_job *job, size_t bytes, struct error *error)
+static bool charge(struct forward_job *job, size_t bytes, struct error *error)
 {
     return budget_take(job->request->server->parts.budget, &job->request->share, bytes, error);
 }
 
-void forward_job_give(struct forward_job *job, size_t bytes)
+static void discharge(struct forward_job *job, size_t bytes)
 {
     budget_give(job->request->server->parts.budget, &job->request->share, bytes);
 }
 
-static bool still_wanted(struct forward_job *job, struct error *error)
+bool forward_job_take_scratch(struct forward_job *job, size_t bytes, struct arena *arena, struct error *error)
 {
-    return request_lapsed(job->request, true, error) == ERROR_NONE;
+    if (!charge(job, bytes, error))
+        return false;
+    if (!arena_store_take(job->request->server->parts.arenas, bytes, arena)) {
+        discharge(job, bytes);
+        return error_out_of_memory(error);
+    }
+    return true;
 }
 
-/* Decodes the body, drops it, finds the weight set and checks the request against it: set and input are filled. */
-static bool decode_body(struct forward_job *job, const struct forward_stages *stages, struct error *error)
+void forward_job_give_scratch(struct forward_job *job, size_t bytes, struct arena *arena)
 {
-    struct request *request = job->request;
-    size_t bytes = forward_request_decoded_bytes(request->body_length);
-    if (!forward_job_take(job, bytes, error))
+    arena_store_put(job->request->server->parts.arenas, arena);
+    discharge(job, bytes);
+}
+
+bool forward_job_take_results(struct forward_job *job, size_t bytes, struct error *error)
+{
+    if (!forward_job_take_scratch(job, bytes, &job->results, error))
         return false;
-    if (!arena_reserve(&job->decoded, bytes))
-        return error_out_of_memory(error);
-    bool decoded = stages->decode(job, request->body, request->body_length, error);
-    /* Of memory that was never touched there is none. */
-    forward_job_give(job, bytes - size_min(bytes, job->decoded.used));
-    request_drop_body(request);
-    if (!decoded)
-        return false;
-    job->set = registry_find(request->server->parts.registry, job->asked->weights, error);
-    if (!job->set)
-        return false;
-    request->weights = strdup(job->set->name);
-    if (!request->weights)
-        return error_out_of_memory(error);
-    return forward_request_check(job->asked, &job->set->shape, &job->input, error);
+    job->results_charged = bytes;
+    return true;
 }
 
 bool forward_job_check_flop(const struct forward_job *job, double flop, struct error *error)
@@ -74,90 +80,137 @@ bool forward_job_check_answer(const struct forward_job *job, size_t bytes, const
     return true;
 }
 
-bool forward_job_reserve(struct forward_job *job, size_t result_bytes, size_t scratch_bytes, struct error *error)
+/* ---- from the body to a job that can be computed */
+
+/* The job with memory for all that its body can decode to. */
+static struct forward_job *create(struct request *request, const struct forward_route *route, struct error *error)
 {
-    if (!forward_job_take(job, result_bytes, error) || !forward_job_take(job, scratch_bytes, error))
+    const struct server_parts *parts = &request->server->parts;
+    size_t bytes = 0;
+    if (!arena_need(&bytes, route->job_bytes) ||
+        !size_add(bytes, forward_request_decoded_bytes(request->body_length), &bytes))
+        bytes = SIZE_MAX;
+    if (!budget_take(parts->budget, &request->share, bytes, error))
+        return NULL;
+    if (!arena_store_take(parts->arenas, bytes, &request->work)) {
+        budget_give(parts->budget, &request->share, bytes);
+        error_out_of_memory(error);
+        return NULL;
+    }
+    struct forward_job *job = arena_take(&request->work, route->job_bytes);
+    memset(job, 0, route->job_bytes);
+    job->route = route;
+    job->request = request;
+    job->work_charged = bytes;
+    job->stage_began = clock_ns();
+    return job;
+}
+
+static bool decode(struct forward_job *job, struct error *error)
+{
+    struct request *request = job->request;
+    if (!job->route->decode(job, request->body.base, request->body_length, &request->work, error))
         return false;
-    if (!arena_reserve(&job->results, result_bytes) ||
-        !arena_store_take(job->request->server->parts.arenas, scratch_bytes, &job->scratch))
-        return error_out_of_memory(error);
+    request_drop_body(request);
+    discharge(job, job->work_charged - request->work.used); /* what is not touched takes no memory */
+    job->work_charged = request->work.used;
+    job->set = registry_find(request->server->parts.registry, job->asked->weights, error);
+    if (!job->set)
+        return false;
+    request->weights = job->set->name;
     return true;
 }
 
-bool forward_job_failed(struct forward_job *job, struct error *error)
+bool forward_job_prepare(struct forward_job *job, struct error *error)
 {
-    if (error->code == ERROR_CLIENT_GONE)
-        request_lapsed(job->request, true, error); /* the deadline may be the reason */
-    return false;
+    job->prepared = decode(job, error) && forward_request_check(job->asked, &job->set->shape, &job->input, error) &&
+                    job->route->within_limits(job, error);
+    job->request->timing.parse_us = forward_job_stage_us(job);
+    return job->prepared;
 }
 
-bool forward_job_compute(struct forward_job *job, const struct parallel *parallel, struct error *error)
+/* Of the whole job; a body that has not been looked into may hold anything. */
+static double expected_flop(const struct forward_job *job)
 {
-    const struct forward_input *input = &job->input;
-    struct forward_result *result = &job->result;
-    return forward_run(job->set->layers[0], &input, &result, 1, parallel, &job->scratch, error) ||
-           forward_job_failed(job, error);
+    if (!job->prepared)
+        return INFINITY;
+    const double per_byte = job->asked->encoding == ENCODING_BASE64 ? FLOP_PER_BASE64_BYTE : FLOP_PER_TEXT_BYTE;
+    return job->flop + per_byte * (double)job->answer_bytes;
 }
 
-bool forward_job_reserve_text(struct forward_job *job, size_t bytes, struct error *error)
+void forward_job_begin(struct request *request, const struct forward_route *route)
 {
-    if (!forward_job_take(job, bytes, error))
-        return false;
-    return text_reserve(&job->text, bytes) || error_out_of_memory(error);
-}
-
-void forward_job_trim_text(struct forward_job *job, size_t bytes)
-{
-    char *shrunk = realloc(job->text.data, job->text.length);
-    if (shrunk) {
-        job->text.data = shrunk;
-        forward_job_give(job, bytes - size_min(bytes, job->text.length));
-    }
-}
-
-static bool run_stages(struct forward_job *job, struct job *queued, const struct forward_stages *stages,
-                       struct error *error)
-{
-    struct timing *timing = &job->request->timing;
-    size_t answer_bytes;
-    bool decoded =
-        still_wanted(job, error) && decode_body(job, stages, error) && stages->within_limits(job, &answer_bytes, error);
-    timing->parse_us = forward_job_stage_us(job);
-    if (!decoded || !still_wanted(job, error))
-        return false;
-    bool computed = stages->compute(job, queued, error);
-    timing->compute_us = forward_job_stage_us(job);
-    return computed && still_wanted(job, error) && stages->encode(job, answer_bytes, error);
-}
-
-void forward_job_run(struct forward_job *job, struct job *queued, enum job_end end, const struct forward_stages *stages)
-{
-    struct request *request = job->request;
     struct error error;
-    job->stage_began = request->submitted;
-    request->timing.queue_us = forward_job_stage_us(job);
-    if (end == JOB_DROPPED) {
-        error_set(&error, ERROR_DRAINING,
-                  "the server is stopping, and this request's work had not begun; send it to another replica");
+    struct forward_job *job = create(request, route, &error);
+    if (!job || (request->body_length <= DECODE_AT_ONCE_BYTES && !forward_job_prepare(job, &error))) {
         request_fail(request, &error);
-    } else if (run_stages(job, queued, stages, &error)) {
-        job->kept = job->text.length;
-        request_succeed(request, "application/json", job->text.data, job->text.length);
-        job->text = (struct text){0};
-    } else {
-        request_fail(request, &error);
+        return;
     }
+    request->job.run = forward_batch_run;
+    request->job.flop = expected_flop(job);
+    if (job->prepared && !route->compute) {
+        request->job.batch_key = job->set;
+        request->job.batch_rows = job->input.batch * job->input.query_length;
+    }
+    request_submit(request);
 }
 
-void forward_job_end(struct forward_job *job)
+/* ---- the computation */
+
+bool forward_job_run_forward(struct forward_job *const *jobs, size_t count, const struct parallel *parallel,
+                             struct error *error)
+{
+    const struct weight_set *set = jobs[0]->set;
+    const struct forward_input *inputs[FORWARD_BATCH_JOBS];
+    struct forward_result *results[FORWARD_BATCH_JOBS];
+    struct arena scratch;
+    size_t bytes;
+    for (size_t i = 0; i < count; i++) {
+        inputs[i] = &jobs[i]->input;
+        results[i] = &jobs[i]->result;
+    }
+    if (!forward_scratch_bytes(&set->shape, inputs, count, parallel->lanes, &bytes))
+        return error_set(error, ERROR_TOO_LARGE, "the working memory of this request is larger than any memory");
+    if (!forward_job_take_scratch(jobs[0], bytes, &scratch, error))
+        return false;
+    bool computed = forward_run(set->layers[0], inputs, results, count, parallel, &scratch, error);
+    forward_job_give_scratch(jobs[0], bytes, &scratch);
+    return computed;
+}
+
+/* ---- the end */
+
+static bool encode(struct forward_job *job, struct error *error)
 {
     struct request *request = job->request;
-    arena_free(&job->decoded);
-    arena_free(&job->results);
-    arena_store_put(request->server->parts.arenas, &job->scratch);
-    text_free(&job->text);
-    request_drop_body(request);
+    const size_t bytes = job->answer_bytes;
+    struct text text;
+    if (!forward_job_take_scratch(job, bytes, &request->answer_memory, error))
+        return false;
+    text_init_fixed(&text, request->answer_memory.base, bytes);
+    if (!job->route->encode(job, &text, error)) {
+        forward_job_give_scratch(job, bytes, &request->answer_memory);
+        return false;
+    }
+    request_succeed(request, "application/json", text.data, text.length);
+    discharge(job, bytes - text.length);
+    return true;
+}
+
+void forward_job_finish(struct forward_job *job)
+{
+    struct request *request = job->request;
+    struct error error = job->error;
+    bool done = !job->failed;
+    if (done && request_lapsed(request, true, &error) != ERROR_NONE)
+        done = false;
+    done = done && encode(job, &error);
     /* Only the answer is held from here on. */
-    forward_job_give(job, request->share.bytes - size_min(job->kept, request->share.bytes));
+    forward_job_give_scratch(job, job->results_charged, &job->results);
+    request_drop_body(request);
+    discharge(job, job->work_charged);
+    request_drop_work(request); /* and with it *job */
+    if (!done)
+        request_fail(request, &error);
     request_resume(request);
 }

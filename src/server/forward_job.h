@@ -1,5 +1,8 @@
-/* What jobs that run a forward share: memory charged before it is taken, limits, the run itself, and their end. Owned
- * by the worker that runs the job. */
+/* Jobs whose work is a forward and what is made of it: from the whole body to the answer.
+ *
+ * A small body is decoded where it was read, so that the queue knows what the job will cost and which other jobs it may
+ * be computed with; a large one is decoded by the worker that takes the job. Computing and encoding are always a
+ * worker's. Memory is charged to the request's share of the budget before it is taken. */
 #ifndef ATTND_SERVER_FORWARD_JOB_H
 #define ATTND_SERVER_FORWARD_JOB_H
 
@@ -9,64 +12,73 @@
 #include "server/request.h"
 #include "weights/weight_set.h"
 
-/* What a job holds between its stages. Zero but for `request` and `asked` at its start. */
+struct forward_route;
+
+/* What a job holds. Lies at the start of request->work, as the first member of its route's own structure. */
 struct forward_job {
+    const struct forward_route *route;
     struct request *request;
-    struct forward_request *asked; /* the caller's */
+    struct forward_request *asked; /* in the route's structure; set by `decode` */
     const struct weight_set *set;
-    struct forward_input input;   /* points into `asked` */
+    struct forward_input input;   /* points into what was decoded */
     struct forward_result result; /* points into `results` */
-    struct arena decoded;         /* what `asked` points into */
     struct arena results;
-    struct arena scratch; /* of the store */
-    struct text text;     /* the answer */
-    size_t kept;          /* bytes of the answer that the request holds at the end */
+    size_t work_charged, results_charged; /* of the request's share */
+    size_t answer_bytes;                  /* at most what the answer takes */
+    double flop;                          /* of the computation */
+    bool prepared;                        /* decoded, and within all limits */
+    bool failed;                          /* *error says why; else all is well so far */
+    struct error error;
     uint64_t stage_began;
 };
 
-/* What a route does in each stage; they run in this order, and one that fails is the last. */
-struct forward_stages {
-    /* Decodes a body into the structure that holds *job->asked, and job->decoded. */
-    bool (*decode)(struct forward_job *job, const char *body, size_t length, struct error *error);
-    /* Refuses what is over a limit before anything is computed; *answer_bytes is at most what the answer takes. */
-    bool (*within_limits)(struct forward_job *job, size_t *answer_bytes, struct error *error);
-    bool (*compute)(struct forward_job *job, struct job *queued, struct error *error);
-    /* Writes job->text. */
-    bool (*encode)(struct forward_job *job, size_t answer_bytes, struct error *error);
+/* What a route is made of. The functions run in this order, and one that fails (filling *error) is the last. */
+struct forward_route {
+    size_t job_bytes; /* of its structure, which is zero at first */
+    /* Decodes a body with memory of the arena, and sets job->asked. */
+    bool (*decode)(struct forward_job *job, const char *body, size_t length, struct arena *arena, struct error *error);
+    /* Refuses what is over a limit before anything is computed; sets job->flop and job->answer_bytes. */
+    bool (*within_limits)(struct forward_job *job, struct error *error);
+    /* Takes the memory of the results (forward_job_take_results). */
+    bool (*reserve)(struct forward_job *job, struct error *error);
+    /* NULL: nothing but the forward, which may then be computed together with those of other jobs. */
+    bool (*compute)(struct forward_job *job, const struct parallel *parallel, struct error *error);
+    /* Writes the answer; scratch memory is charged and taken by it. */
+    bool (*encode)(struct forward_job *job, struct text *text, struct error *error);
 };
 
-/* Runs the stages, looking between them whether the answer is still wanted, and fills the request's answer with
- * job->text or a problem. */
-void forward_job_run(struct forward_job *job, struct job *queued, enum job_end end,
-                     const struct forward_stages *stages);
-/* Frees what the job holds, gives back all memory but the answer's, and resumes the
- * request. */
-void forward_job_end(struct forward_job *job);
+/* Begins the job of a request whose body is whole, on the polling thread: the request is answered when this returns, or
+ * its connection is suspended and the job queued. */
+void forward_job_begin(struct request *request, const struct forward_route *route);
 
-/* ---- for the stages */
+/* ---- for the routes' functions */
 
 /* Microseconds since the last call. */
 double forward_job_stage_us(struct forward_job *job);
-
-/* Takes memory from the budget for the request, and gives it back. */
-bool forward_job_take(struct forward_job *job, size_t bytes, struct error *error);
-void forward_job_give(struct forward_job *job, size_t bytes);
 
 /* ERROR_TOO_LARGE for more work than limits.max_request_gflop. */
 bool forward_job_check_flop(const struct forward_job *job, double flop, struct error *error);
 /* ERROR_TOO_LARGE for a longer answer than limits.max_response_bytes; `remedy`: what the client can do about it. */
 bool forward_job_check_answer(const struct forward_job *job, size_t bytes, const char *remedy, struct error *error);
 
-/* Charges and reserves the results' memory and the working memory. */
-bool forward_job_reserve(struct forward_job *job, size_t result_bytes, size_t scratch_bytes, struct error *error);
-/* Runs the set's layer into job->result. */
-bool forward_job_compute(struct forward_job *job, const struct parallel *parallel, struct error *error);
-/* A computation failed: where it was cancelled, *error becomes the reason. Always false. */
-bool forward_job_failed(struct forward_job *job, struct error *error);
+/* Charges and takes job->results. */
+bool forward_job_take_results(struct forward_job *job, size_t bytes, struct error *error);
 
-/* Charges and reserves at most `bytes` for the answer's text, before it is written. */
-bool forward_job_reserve_text(struct forward_job *job, size_t bytes, struct error *error);
-/* What was reserved and not written goes back. */
-void forward_job_trim_text(struct forward_job *job, size_t bytes);
+/* Memory for less than the job's time: charged and taken, and given back. */
+bool forward_job_take_scratch(struct forward_job *job, size_t bytes, struct arena *arena, struct error *error);
+void forward_job_give_scratch(struct forward_job *job, size_t bytes, struct arena *arena);
+
+/* Runs the forwards of `count` jobs (at most FORWARD_BATCH_JOBS) of one weight set into their results. The working
+ * memory is the first one's. */
+bool forward_job_run_forward(struct forward_job *const *jobs, size_t count, const struct parallel *parallel,
+                             struct error *error);
+
+/* ---- for forward_batch.c, which runs the jobs */
+
+/* Decodes the body and drops it, finds the weight set, checks the request against it and the limits. */
+bool forward_job_prepare(struct forward_job *job, struct error *error);
+/* Encodes the answer, or the problem where job->failed; gives back all memory but the answer's and resumes the request.
+ * The job is no more then. */
+void forward_job_finish(struct forward_job *job);
 
 #endif

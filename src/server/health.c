@@ -6,7 +6,7 @@
 void healthz_handle(struct request *request)
 {
     static const char body[] = "{\"status\":\"ok\"}";
-    request_succeed_static(request, JSON, body, sizeof body - 1);
+    request_succeed(request, JSON, body, sizeof body - 1);
 }
 
 void readyz_handle(struct request *request)
@@ -14,7 +14,7 @@ void readyz_handle(struct request *request)
     static const char body[] = "{\"status\":\"ready\"}";
     struct error error;
     if (atomic_load(&request->server->state) == SERVER_RUNNING) {
-        request_succeed_static(request, JSON, body, sizeof body - 1);
+        request_succeed(request, JSON, body, sizeof body - 1);
         return;
     }
     error_set(&error, ERROR_DRAINING, "the server is stopping; send new requests to another replica");

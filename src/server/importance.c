@@ -1,5 +1,4 @@
-/* POST /v1/heads/importance: a forward whose heads are then ablated one by one, as one job on a worker. Between the
- * stages the job looks whether its answer is still wanted. */
+/* POST /v1/heads/importance: a forward whose heads are then ablated one by one. */
 #include "server/endpoints.h"
 
 #include "analysis/importance.h"
@@ -22,22 +21,26 @@ static struct importance_job *importance_job_of(struct forward_job *job)
     return (struct importance_job *)((char *)job - offsetof(struct importance_job, forward));
 }
 
-static bool decode(struct forward_job *forward, const char *body, size_t length, struct error *error)
+static bool decode(struct forward_job *forward, const char *body, size_t length, struct arena *arena,
+                   struct error *error)
 {
-    return importance_request_decode(body, length, &forward->decoded, &importance_job_of(forward)->asked, error);
+    struct importance_job *job = importance_job_of(forward);
+    forward->asked = &job->asked.forward;
+    return importance_request_decode(body, length, arena, &job->asked, error);
 }
 
-static bool within_limits(struct forward_job *forward, size_t *answer_bytes, struct error *error)
+static bool within_limits(struct forward_job *forward, struct error *error)
 {
     struct importance_job *job = importance_job_of(forward);
     const struct attention_shape *shape = &forward->set->shape;
-    const double flop = forward_flop(shape, &forward->input) +
-                        importance_flop(shape, &forward->input, job->asked.method, job->asked.prune_plan);
-    if (!forward_job_check_flop(forward, flop, error))
+    forward->flop = forward_flop(shape, &forward->input) +
+                    importance_flop(shape, &forward->input, job->asked.method, job->asked.prune_plan);
+    if (!forward_job_check_flop(forward, forward->flop, error))
         return false;
-    if (!importance_answer_bytes(&job->asked, shape->num_heads, forward->set->name, answer_bytes))
+    if (!importance_answer_bytes(&job->asked, shape->num_heads, forward->set->name, &forward->answer_bytes))
         return error_set(error, ERROR_TOO_LARGE, "the answer is larger than any memory");
-    return forward_job_check_answer(forward, *answer_bytes, "leave prune_plan out, or raise the setting", error);
+    return forward_job_check_answer(forward, forward->answer_bytes, "leave prune_plan out, or raise the setting",
+                                    error);
 }
 
 /* The buffers of the forward's results and of what is made of them. Without an arena only *bytes is set. */
@@ -78,56 +81,54 @@ static bool take_results(struct importance_job *job, struct arena *arena, size_t
     return true;
 }
 
-static bool compute(struct forward_job *forward, struct job *queued, struct error *error)
+static bool reserve(struct forward_job *forward, struct error *error)
+{
+    struct importance_job *job = importance_job_of(forward);
+    size_t bytes;
+    if (!take_results(job, NULL, &bytes))
+        return error_set(error, ERROR_TOO_LARGE, "the working memory of this request is larger than any memory");
+    return forward_job_take_results(forward, bytes, error) && take_results(job, &forward->results, &bytes);
+}
+
+static bool compute(struct forward_job *forward, const struct parallel *parallel, struct error *error)
 {
     struct importance_job *job = importance_job_of(forward);
     const struct forward_input *input = &forward->input;
-    const struct attention_shape *shape = &forward->set->shape;
-    const struct parallel parallel = job_parallel(queued);
-    size_t result_bytes, forward_bytes, own_bytes;
-    if (!take_results(job, NULL, &result_bytes) ||
-        !forward_scratch_bytes(shape, &input, 1, parallel.lanes, &forward_bytes) ||
-        !importance_scratch_bytes(shape, input, job->asked.method, job->asked.prune_plan, parallel.lanes, &own_bytes))
+    struct arena scratch;
+    size_t bytes;
+    if (!forward_job_run_forward(&forward, 1, parallel, error))
+        return false;
+    if (!importance_scratch_bytes(&forward->set->shape, input, job->asked.method, job->asked.prune_plan,
+                                  parallel->lanes, &bytes))
         return error_set(error, ERROR_TOO_LARGE, "the working memory of this request is larger than any memory");
-    const size_t scratch_bytes = size_max(forward_bytes, own_bytes); /* one after the other */
-    if (!forward_job_reserve(forward, result_bytes, scratch_bytes, error))
+    if (!forward_job_take_scratch(forward, bytes, &scratch, error))
         return false;
-    take_results(job, &forward->results, &result_bytes);
-    if (!forward_job_compute(forward, &parallel, error))
-        return false;
-    arena_reset(&forward->scratch);
-    if (!importance_run(forward->set->layers[0], input, job->asked.method, &forward->result, &parallel,
-                        &forward->scratch, &job->found, error))
-        return forward_job_failed(forward, error);
-    forward_job_give(forward, scratch_bytes);
-    return true;
+    bool computed = importance_run(forward->set->layers[0], input, job->asked.method, &forward->result, parallel,
+                                   &scratch, &job->found, error);
+    forward_job_give_scratch(forward, bytes, &scratch);
+    return computed;
 }
 
-static bool encode(struct forward_job *forward, size_t answer_bytes, struct error *error)
+static bool encode(struct forward_job *forward, struct text *text, struct error *error)
 {
     struct importance_job *job = importance_job_of(forward);
     const struct weight_set *set = forward->set;
     struct timing *timing = &forward->request->timing;
-    if (!forward_job_reserve_text(forward, answer_bytes, error) ||
-        !importance_answer_encode(&job->asked, set->shape.num_heads, &job->found, set->name, set->digest,
-                                  &forward->text, error))
-        return false;
-    forward_job_trim_text(forward, answer_bytes);
+    timing->encoded_whole =
+        importance_answer_encode(&job->asked, set->shape.num_heads, &job->found, set->name, set->digest, text, error);
     timing->encode_us = forward_job_stage_us(forward);
-    timing->encoded_whole = true;
-    return true;
-}
-
-static void run(struct job *queued, enum job_end end)
-{
-    static const struct forward_stages stages = {decode, within_limits, compute, encode};
-    struct importance_job job = {.forward = {.request = request_of_job(queued), .asked = &job.asked.forward}};
-    forward_job_run(&job.forward, queued, end, &stages);
-    forward_job_end(&job.forward);
+    return timing->encoded_whole;
 }
 
 void importance_handle(struct request *request)
 {
-    request->job.run = run;
-    request_submit(request);
+    static const struct forward_route route = {
+        .job_bytes = sizeof(struct importance_job),
+        .decode = decode,
+        .within_limits = within_limits,
+        .reserve = reserve,
+        .compute = compute,
+        .encode = encode,
+    };
+    forward_job_begin(request, &route);
 }

@@ -4,5 +4,5 @@
 
 void openapi_handle(struct request *request)
 {
-    request_succeed_static(request, "application/json", (const char *)OPENAPI_JSON, sizeof OPENAPI_JSON);
+    request_succeed(request, "application/json", (const char *)OPENAPI_JSON, sizeof OPENAPI_JSON);
 }

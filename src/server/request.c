@@ -7,7 +7,6 @@
 #include "server/tcp.h"
 #include "telemetry/log.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,14 +17,27 @@
 /* How often a running job looks whether its client is still there. */
 #define LOOK_NS (5 * CLOCK_MILLISECOND)
 
+static bool set_target(struct request *request, const char *target)
+{
+    size_t bytes = strlen(target) + 1;
+    if (bytes > request->target_capacity) {
+        char *larger = realloc(request->target, bytes);
+        if (!larger)
+            return false;
+        request->target = larger;
+        request->target_capacity = bytes;
+    }
+    memcpy(request->target, target, bytes);
+    return true;
+}
+
 struct request *request_create(struct server *server, const char *target)
 {
-    struct request *request = calloc(1, sizeof *request);
+    struct request *request = request_store_take(&server->requests);
     if (!request)
         return NULL;
-    request->target = strdup(target);
-    if (!request->target) {
-        free(request);
+    if (!set_target(request, target)) {
+        request_store_put(&server->requests, request);
         return NULL;
     }
     request->server = server;
@@ -35,25 +47,23 @@ struct request *request_create(struct server *server, const char *target)
     return request;
 }
 
-void request_free(struct request *request)
-{
-    if (!request)
-        return;
-    request_drop_body(request);
-    if (!request->answer.body_is_static)
-        free(request->answer.body);
-    budget_give_all(request->server->parts.budget, &request->share);
-    free(request->weights);
-    free(request->parameter);
-    free(request->target);
-    free(request);
-}
-
 static void set_answer(struct request *request, struct answer answer)
 {
-    if (!request->answer.body_is_static)
-        free(request->answer.body);
+    if (request->answer.owned)
+        free((char *)request->answer.body);
     request->answer = answer;
+}
+
+void request_end(struct request *request)
+{
+    struct server *server = request->server;
+    set_answer(request, (struct answer){0});
+    request_drop_body(request);
+    request_drop_work(request);
+    arena_store_put(server->parts.arenas, &request->answer_memory);
+    budget_give_all(server->parts.budget, &request->share);
+    free(request->parameter);
+    request_store_put(&server->requests, request);
 }
 
 void request_fail(struct request *request, const struct error *error)
@@ -67,43 +77,46 @@ void request_fail(struct request *request, const struct error *error)
                             .error = error->code,
                             .content_type = "application/problem+json",
                             .body = body.data,
-                            .length = body.length};
+                            .length = body.length,
+                            .owned = true};
     if (body.failed) {
         text_free(&body);
         answer = (struct answer){.status = 503,
                                  .error = ERROR_OUT_OF_MEMORY,
                                  .content_type = "application/problem+json",
-                                 .body = (char *)last_resort,
-                                 .length = sizeof last_resort - 1,
-                                 .body_is_static = true};
+                                 .body = last_resort,
+                                 .length = sizeof last_resort - 1};
     }
     set_answer(request, answer);
 }
 
-void request_succeed(struct request *request, const char *content_type, char *body, size_t length)
+void request_succeed(struct request *request, const char *content_type, const char *body, size_t length)
 {
     set_answer(request, (struct answer){.status = 200, .content_type = content_type, .body = body, .length = length});
 }
 
-void request_succeed_static(struct request *request, const char *content_type, const char *body, size_t length)
+void request_succeed_owned(struct request *request, const char *content_type, char *body, size_t length)
 {
-    set_answer(request, (struct answer){.status = 200,
-                                        .content_type = content_type,
-                                        .body = (char *)body,
-                                        .length = length,
-                                        .body_is_static = true});
+    request_succeed(request, content_type, body, length);
+    request->answer.owned = true;
 }
 
+/* Room for `capacity` bytes of body in all; what is there moves along. */
 static bool grow_body(struct request *request, size_t capacity, struct error *error)
 {
-    if (!budget_take(request->server->parts.budget, &request->share, capacity - request->body_capacity, error))
+    const struct server_parts *parts = &request->server->parts;
+    const size_t more = capacity - request->body_capacity;
+    struct arena larger;
+    if (!budget_take(parts->budget, &request->share, more, error))
         return false;
-    char *grown = realloc(request->body, capacity);
-    if (!grown) {
-        budget_give(request->server->parts.budget, &request->share, capacity - request->body_capacity);
+    if (!arena_store_take(parts->arenas, capacity, &larger)) {
+        budget_give(parts->budget, &request->share, more);
         return error_out_of_memory(error);
     }
-    request->body = grown;
+    if (request->body_length)
+        memcpy(larger.base, request->body.base, request->body_length);
+    arena_store_put(parts->arenas, &request->body);
+    request->body = larger;
     request->body_capacity = capacity;
     return true;
 }
@@ -133,17 +146,21 @@ bool request_add_body(struct request *request, const char *data, size_t length, 
             return false;
     }
     if (length)
-        memcpy(request->body + request->body_length, data, length);
+        memcpy(request->body.base + request->body_length, data, length);
     request->body_length = needed;
     return true;
 }
 
 void request_drop_body(struct request *request)
 {
-    free(request->body);
+    arena_store_put(request->server->parts.arenas, &request->body);
     budget_give(request->server->parts.budget, &request->share, request->body_capacity);
-    request->body = NULL;
     request->body_length = request->body_capacity = 0;
+}
+
+void request_drop_work(struct request *request)
+{
+    arena_store_put(request->server->parts.arenas, &request->work);
 }
 
 /* Workers ask between tiles. */
@@ -158,7 +175,6 @@ void request_submit(struct request *request)
     struct server *server = request->server;
     struct error error;
     request->job.cancelled = job_cancelled;
-    request->job.flop = HUGE_VAL; /* unknown before its body is read */
     request->submitted = clock_ns();
     MHD_suspend_connection(request->mhd);
     if (pool_submit(server->parts.pool, &request->job, &error)) {
@@ -219,7 +235,7 @@ enum MHD_Result request_send(struct request *request)
         return MHD_NO;
     /* The answer's memory stays the request's until it has ended, whoever sends it. */
     struct MHD_Response *response = MHD_create_response_from_buffer(
-        answer->length, answer->length ? answer->body : (char *)"", MHD_RESPMEM_PERSISTENT);
+        answer->length, answer->length ? (char *)answer->body : (char *)"", MHD_RESPMEM_PERSISTENT);
     if (!response)
         return MHD_NO;
     enum MHD_Result ok = MHD_add_response_header(response, "Content-Type", answer->content_type);
@@ -258,6 +274,6 @@ void request_log(const struct request *request, bool sent)
               LOG_STRING("weights", request->weights), LOG_INTEGER("bytes_in", request->bytes_in),
               LOG_INTEGER("bytes_out", answer->length), LOG_NUMBER("parse_us", request->timing.parse_us),
               LOG_NUMBER("queue_us", request->timing.queue_us), LOG_NUMBER("compute_us", request->timing.compute_us),
-              LOG_NUMBER("encode_us", request->timing.encode_us),
+              LOG_INTEGER("batch", request->timing.batch), LOG_NUMBER("encode_us", request->timing.encode_us),
               LOG_NUMBER("total_us", (double)(clock_ns() - request->arrived) / 1e3));
 }

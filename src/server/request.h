@@ -25,13 +25,14 @@ struct answer {
     unsigned status;          /* 0: none yet */
     enum error_code error;    /* ERROR_NONE for a success */
     const char *content_type; /* static */
-    char *body;               /* malloc, or static memory where body_is_static */
+    const char *body;
     size_t length;
-    bool body_is_static;
+    bool owned; /* body is malloc's and the answer's own; else it is static or the request's memory */
 };
 
 struct timing {
     double parse_us, queue_us, compute_us, encode_us;
+    size_t batch;       /* requests that were computed together; 0: it was not computed */
     bool encoded_whole; /* encode_us says how long the whole document took */
 };
 
@@ -41,7 +42,8 @@ struct request {
     struct connection *connection;
     struct MHD_Connection *mhd;
     char id[REQUEST_ID_BYTES];
-    char *target;              /* the raw request target, as it was sent */
+    char *target; /* the raw request target, as it was sent; target_capacity allocated */
+    size_t target_capacity;
     const char *method;        /* libmicrohttpd's, valid until the request ends */
     const struct route *route; /* NULL: unknown */
     char *parameter;           /* the decoded {name} of the route; NULL: it has none */
@@ -51,25 +53,29 @@ struct request {
     uint64_t proxy_deadline;    /* what the proxy in front said of it; CLOCK_NEVER: nothing */
     uint64_t submitted;         /* when the job was queued */
     _Atomic uint64_t next_look; /* when the client's socket is looked at again */
-    char *body;                 /* [body_length], body_capacity allocated */
+    struct arena body;          /* what has come of the body, from its base on: body_length bytes */
     size_t body_length, body_capacity, bytes_in;
-    struct budget_share share; /* what this request holds of the memory budget */
-    struct error refusal;      /* code ERROR_NONE: it is not refused */
+    struct arena work;          /* the job's own structure, and what it has decoded */
+    struct arena answer_memory; /* where answer.body lies unless it is owned or static */
+    struct budget_share share;  /* what this request holds of the memory budget */
+    struct error refusal;       /* code ERROR_NONE: it is not refused */
     struct answer answer;
     struct timing timing;
-    char *weights; /* the set's name, for the log; NULL: none */
+    const char *weights;        /* the set's name, for the log; NULL: none */
+    struct request *next_spare; /* among the requests that have ended */
 };
 
 /* NULL when memory ran out. */
 struct request *request_create(struct server *server, const char *target);
-void request_free(struct request *request);
+/* Gives its memory back and keeps the structure in the server's store. */
+void request_end(struct request *request);
 
 /* Answers with the problem document of *error. */
 void request_fail(struct request *request, const struct error *error);
-/* Answers 200 with `body` [length], which it takes over (malloc). */
-void request_succeed(struct request *request, const char *content_type, char *body, size_t length);
-/* Answers 200 with memory that outlives the server. */
-void request_succeed_static(struct request *request, const char *content_type, const char *body, size_t length);
+/* Answers 200 with `body` [length], malloc's, which it takes over. */
+void request_succeed_owned(struct request *request, const char *content_type, char *body, size_t length);
+/* Answers 200 with memory that outlives the request, or lies in its answer_memory. */
+void request_succeed(struct request *request, const char *content_type, const char *body, size_t length);
 
 /* A body of `length` bytes is announced (0: of unknown length, or none): ERROR_TOO_LARGE, ERROR_BUDGET_FULL or
  * ERROR_OUT_OF_MEMORY when it cannot be kept. */
@@ -77,8 +83,10 @@ bool request_expect_body(struct request *request, size_t length, struct error *e
 /* Adds bytes of the body; *error is ERROR_TOO_LARGE, ERROR_BUDGET_FULL or ERROR_OUT_OF_MEMORY when they cannot be kept.
  */
 bool request_add_body(struct request *request, const char *data, size_t length, struct error *error);
-/* The body is not needed any more: frees it and gives its share back. */
+/* The body is not needed any more: gives its memory and its share of the budget back. */
 void request_drop_body(struct request *request);
+/* The same for the memory of its job; the job has given back what it took of the budget. */
+void request_drop_work(struct request *request);
 
 /* Suspends the connection and queues the job (request->job.run must be set), or fails the request. On the polling
  * thread. */

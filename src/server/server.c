@@ -15,6 +15,7 @@ struct server *server_start(const struct server_parts *parts, struct error *erro
         return NULL;
     }
     server->parts = *parts;
+    request_store_init(&server->requests);
     if (!listeners_open(&server->listeners, parts->config->listen, parts->config->listen_count, error))
         goto fail_memory;
     if (!connections_init(&server->connections)) {
@@ -39,6 +40,7 @@ fail_listeners:
     listeners_close(&server->listeners);
     listeners_free(&server->listeners);
 fail_memory:
+    request_store_free(&server->requests);
     free(server);
     return NULL;
 }
@@ -67,5 +69,6 @@ void server_stop(struct server *server)
     daemon_stop(server);
     connections_destroy(&server->connections);
     listeners_free(&server->listeners);
+    request_store_free(&server->requests);
     free(server);
 }

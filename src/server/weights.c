@@ -37,7 +37,7 @@ static void succeed(struct request *request, json_t *document)
     char *body = document ? json_dumps(document, JSON_COMPACT) : NULL;
     json_decref(document);
     if (body) {
-        request_succeed(request, "application/json", body, strlen(body));
+        request_succeed_owned(request, "application/json", body, strlen(body));
         return;
     }
     struct error error;

@@ -3,6 +3,7 @@
 
 #include "base/nearest.h"
 #include "base/text.h"
+#include "engine/forward.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,6 +53,33 @@ bool registry_load(const struct config *config, struct weights_registry *registr
             registry->fallback = set;
     }
     return complete;
+}
+
+bool registry_check_memory(const struct weights_registry *registry, const struct config *config, unsigned lanes,
+                           size_t budget_bytes, struct faults *faults, struct faults *warnings)
+{
+    const struct forward_input token = {.batch = 1, .query_length = 1, .key_length = 1, .self_attention = true};
+    const struct forward_input *const inputs[] = {&token};
+    bool fits = true;
+    for (size_t i = 0; i < registry->count; i++) {
+        const struct weight_set *set = registry->sets[i];
+        const bool required = config->weights[i].required;
+        struct error error;
+        size_t bytes;
+        if (!set->ready)
+            continue;
+        if (!forward_scratch_bytes(&set->shape, inputs, 1, lanes, &bytes))
+            bytes = SIZE_MAX;
+        if (bytes <= budget_bytes)
+            continue;
+        error_set(&error, ERROR_INVALID,
+                  "a single token needs %zu bytes of working memory with %u workers, over the %zu that "
+                  "limits.memory_budget_bytes allows; raise it, or lower server.workers",
+                  bytes, lanes, budget_bytes);
+        add_fault(required ? faults : warnings, config, i, &error);
+        fits = fits && !required;
+    }
+    return fits;
 }
 
 /* The known names, with commas, into *text; "none" where there are none. NULL when memory ran out. */

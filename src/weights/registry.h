@@ -18,6 +18,12 @@ struct weights_registry {
 bool registry_load(const struct config *config, struct weights_registry *registry, struct faults *faults,
                    struct faults *warnings);
 
+/* Whether one token of each set that is loaded can be computed at all: its working memory on `lanes` lanes is at most
+ * `budget_bytes` (limits.memory_budget_bytes). Where not, a fault, or for a set with required false a warning; false
+ * for a fault. */
+bool registry_check_memory(const struct weights_registry *registry, const struct config *config, unsigned lanes,
+                           size_t budget_bytes, struct faults *faults, struct faults *warnings);
+
 /* The set of that name (NULL: the default). NULL with ERROR_UNKNOWN_WEIGHTS (pointer /weights, naming the known sets),
  * ERROR_INVALID when no name and no default, or ERROR_NOT_READY for one that failed to load. */
 const struct weight_set *registry_find(const struct weights_registry *registry, const char *name, struct error *error);

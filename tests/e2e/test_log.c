@@ -62,7 +62,7 @@ START_TEST(a_request_line)
     struct server_process *server = server_process_start(NULL);
     static const char *const members[] = {"ts",        "level",    "event",     "request_id", "method",   "route",
                                           "status",    "bytes_in", "bytes_out", "parse_us",   "queue_us", "compute_us",
-                                          "encode_us", "total_us", "weights",   NULL};
+                                          "batch",    "encode_us", "total_us", "weights",  NULL};
     static const char *const id[] = {"x-request-id: find-me", NULL};
     char *small = small_request(), *body = quoted("{'id':'secret-id',%s", small + 1), *line;
     for (char *at = body; (at = strstr(at, "0.5")) != NULL;)
@@ -82,6 +82,7 @@ START_TEST(a_request_line)
     ck_assert_int_eq(json_integer_value(json_object_get(document, "status")), 200);
     ck_assert_int_eq(json_integer_value(json_object_get(document, "bytes_in")), (json_int_t)strlen(body));
     ck_assert_int_eq(json_integer_value(json_object_get(document, "bytes_out")), (json_int_t)reply.length);
+    ck_assert_int_eq(json_integer_value(json_object_get(document, "batch")), 1);
     ck_assert_ptr_null(json_object_get(document, "error"));
     ck_assert_ptr_null(strstr(line, "secret-id"));
     ck_assert_ptr_null(strstr(line, "hidden"));

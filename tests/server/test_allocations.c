@@ -38,20 +38,30 @@ static void set_up(void)
     ck_assert(registry_load(&config, &registry, &faults, &warnings));
     ck_assert(log_start(open("/dev/null", O_WRONLY | O_CLOEXEC), LOG_INFO, LOG_JSON, &error));
     budget_init(&budget, 0);
-    arenas = arena_store_create(&error);
-    ck_assert_ptr_nonnull(arenas);
-    const struct pool_options options = {.workers = 2, .queue_depth = 8, .arenas = arenas};
-    pool = pool_create(&options, &error);
-    ck_assert_ptr_nonnull(pool);
 }
 
 static void tear_down(void)
 {
-    pool_free(pool);
-    arena_store_free(arenas);
     log_stop();
     registry_free(&registry);
     config_free(&config);
+}
+
+/* Workers without any memory yet. */
+static void start_workers(void)
+{
+    struct error error;
+    arenas = arena_store_create(&error);
+    ck_assert_ptr_nonnull(arenas);
+    const struct pool_options options = {.workers = 2, .queue_depth = 8, .arenas = arenas, .batch_rows = 8};
+    pool = pool_create(&options, &error);
+    ck_assert_ptr_nonnull(pool);
+}
+
+static void stop_workers(void)
+{
+    pool_free(pool);
+    arena_store_free(arenas);
 }
 
 static struct server *start(struct error *error)
@@ -85,6 +95,20 @@ static size_t exchange(const struct sockaddr_in *to, const char *request, size_t
     close(client);
     answer[got] = '\0';
     return got;
+}
+
+/* Reads one answer of a connection that stays open: whether it is a whole 200. Allocates nothing. */
+static bool read_answer(int client, char *answer, size_t size)
+{
+    size_t got = 0, wanted = size - 1;
+    for (ssize_t more; got < wanted && (more = recv(client, answer + got, wanted - got, 0)) > 0;) {
+        got += (size_t)more;
+        answer[got] = '\0';
+        const char *end = strstr(answer, "\r\n\r\n"), *header = strcasestr(answer, "\r\nContent-Length: ");
+        if (end && header)
+            wanted = (size_t)(end + 4 - answer) + strtoull(header + strlen("\r\nContent-Length: "), NULL, 10);
+    }
+    return got == wanted && strncmp(answer, "HTTP/1.1 200", 12) == 0;
 }
 
 #define HEAD(line) line " HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
@@ -122,10 +146,6 @@ START_TEST(answers)
     static const char *const wanted[] = {"HTTP/1.1 200", "HTTP/1.1 200", "HTTP/1.1 404", "HTTP/1.1 200", "HTTP/1.1 404",
                                          "HTTP/1.1 200", "HTTP/1.1 422", "HTTP/1.1 200", "HTTP/1.1 200"};
     static char request[4096], control[4096], answer[1 << 20];
-    struct error error;
-    struct server *server = start(&error);
-    ck_assert_ptr_nonnull(server);
-    const struct sockaddr_in to = address_of(server);
     size_t control_length = forward_request(control, sizeof control, true, false), length;
     if (_i < 5)
         length = (size_t)snprintf(request, sizeof request, "%s", simple[_i]);
@@ -136,6 +156,11 @@ START_TEST(answers)
 
     size_t failures = 0;
     for (size_t n = 1; n < MOST; n++) {
+        struct error error;
+        start_workers();
+        struct server *server = start(&error);
+        ck_assert_ptr_nonnull(server);
+        const struct sockaddr_in to = address_of(server);
         fail_alloc_at(n);
         size_t got = exchange(&to, request, length, answer, sizeof answer);
         bool happened = fail_alloc_happened();
@@ -143,25 +168,64 @@ START_TEST(answers)
         bool right = strncmp(answer, wanted[_i], strlen(wanted[_i])) == 0;
         bool refused = strncmp(answer, "HTTP/1.1 503", 12) == 0 && strstr(answer, "out-of-memory");
         ck_assert_msg(right || refused || got == 0, "failure %zu: %.200s", n, answer);
-        if (!happened) {
-            ck_assert_msg(right, "without a failure: %.200s", answer);
-            break;
-        }
-        failures++;
+        ck_assert_msg(happened || right, "without a failure: %.200s", answer);
         exchange(&to, control, control_length, answer, sizeof answer);
         ck_assert_msg(strncmp(answer, "HTTP/1.1 200", 12) == 0 && strstr(answer, "\"output\":[["),
                       "after failure %zu: %.200s", n, answer);
+        server_drain(server);
+        server_stop(server);
+        stop_workers();
+        ck_assert_uint_eq(budget.used, 0);
+        if (!happened)
+            break;
+        failures++;
     }
     ck_assert_uint_gt(failures, 1);
     ck_assert_uint_lt(failures, MOST - 1);
+}
+END_TEST
+
+/* On one connection, so that what a connection takes is not counted. */
+START_TEST(a_steady_state_allocates_nothing)
+{
+    static char request[4096], answer[1 << 16];
+    struct error error;
+    start_workers();
+    struct server *server = start(&error);
+    ck_assert_ptr_nonnull(server);
+    const struct sockaddr_in to = address_of(server);
+    size_t length =
+        _i == 2 ? importance_request(request, sizeof request) : forward_request(request, sizeof request, true, _i == 1);
+    char *close_header = strstr(request, "Connection: close\r\n");
+    const size_t cut = strlen("Connection: close\r\n");
+    memmove(close_header, close_header + cut, length - (size_t)(close_header - request) - cut + 1);
+    length -= cut;
+
+    int client = socket(AF_INET, SOCK_STREAM, 0);
+    const struct timeval timeout = {.tv_sec = 30};
+    setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+    ck_assert_int_eq(connect(client, (const struct sockaddr *)&to, sizeof to), 0);
+    size_t right = 0, allocations = 0;
+    for (int i = 0; i < 60; i++) {
+        if (i == 20) /* by now every thread and arena has served */
+            fail_alloc_at(SIZE_MAX);
+        (void)!send(client, request, length, MSG_NOSIGNAL);
+        right += read_answer(client, answer, sizeof answer);
+    }
+    allocations = SIZE_MAX - fail_alloc_left();
+    fail_alloc_at(0);
+    close(client);
+    ck_assert_uint_eq(right, 60);
+    ck_assert_uint_eq(allocations, 0);
     server_drain(server);
     server_stop(server);
-    ck_assert_uint_eq(budget.used, 0);
+    stop_workers();
 }
 END_TEST
 
 START_TEST(start_up)
 {
+    start_workers();
     for (size_t n = 1; n < MOST; n++) {
         struct error error = {0};
         fail_alloc_at(n);
@@ -170,8 +234,10 @@ START_TEST(start_up)
         fail_alloc_at(0);
         ck_assert(server || error.code == ERROR_OUT_OF_MEMORY || error.code == ERROR_IO);
         server_stop(server);
-        if (!happened)
+        if (!happened) {
+            stop_workers();
             return;
+        }
     }
     ck_abort_msg("the start never goes without a failure");
 }
@@ -184,6 +250,7 @@ Suite *suite(void)
     tcase_add_checked_fixture(c, set_up, tear_down);
     tcase_set_timeout(c, 60);
     tcase_add_loop_test(c, answers, 0, 9);
+    tcase_add_loop_test(c, a_steady_state_allocates_nothing, 0, 3);
     tcase_add_test(c, start_up);
     suite_add_tcase(s, c);
     return s;

@@ -127,6 +127,38 @@ START_TEST(the_default_failed)
 }
 END_TEST
 
+/* One token of demo (d_model 64, 8 heads of 8) in floats: rows of Q, K, V and Z of 64 + 16, and for each lane the
+ * packed key and value of a head, the tile, its row of Z. The least bound is well above what a lane-free count gives,
+ * the largest far below a megabyte. */
+START_TEST(a_budget_below_a_single_token)
+{
+    struct weights_registry registry;
+    struct faults faults = {0}, warnings = {0};
+    ck_assert(registry_load(&config, &registry, &faults, &warnings));
+    ck_assert_uint_eq(warnings.count, 1); /* the broken one */
+    ck_assert(registry_check_memory(&registry, &config, 2, 1 << 20, &faults, &warnings));
+    ck_assert_uint_eq(faults.count, 0);
+    ck_assert_uint_eq(warnings.count, 1);
+
+    ck_assert(!registry_check_memory(&registry, &config, 2, 4 * 80 * sizeof(float), &faults, &warnings));
+    ck_assert_uint_ge(faults.count, 1);
+    ck_assert_str_eq(faults.items[0].where, "attnd.json:4");
+    ck_assert_str_eq(faults.items[0].pointer, "/weights/0");
+    ck_assert_ptr_nonnull(strstr(faults.items[0].message, "limits.memory_budget_bytes"));
+    ck_assert_ptr_nonnull(strstr(faults.items[0].message, "1280"));
+
+    sets[0].required = false;
+    const size_t before = faults.count;
+    registry_check_memory(&registry, &config, 2, 4 * 80 * sizeof(float), &faults, &warnings);
+    sets[0].required = true;
+    ck_assert_uint_eq(faults.count, 2 * before - 1);
+    ck_assert_uint_eq(warnings.count, 2);
+    registry_free(&registry);
+    faults_free(&faults);
+    faults_free(&warnings);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *suite = suite_create("weights/registry");
@@ -136,6 +168,7 @@ Suite *suite(void)
     tcase_add_test(tcase, one_that_must);
     tcase_add_test(tcase, no_default);
     tcase_add_test(tcase, the_default_failed);
+    tcase_add_test(tcase, a_budget_below_a_single_token);
     suite_add_tcase(suite, tcase);
     return suite;
 }

@@ -1,0 +1,154 @@
+/* Requests that are computed together: their answers are what each would get alone, to the last digit. */
+#include "expect.h"
+#include "suite.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Deterministic numbers as the text of [rows, 64]. */
+static char *rows_text(size_t rows, unsigned seed, float scale)
+{
+    float numbers[64];
+    char *text = calloc(rows * 64 * 20 + 16, 1), *to = text;
+    *to++ = '[';
+    for (size_t i = 0; i < rows; i++) {
+        for (size_t j = 0; j < 64; j++) {
+            seed = seed * 1664525u + 1013904223u;
+            numbers[j] = scale * ((float)(seed >> 8) / 8388608.0f - 1);
+        }
+        char *row = numbers_text(numbers, 64);
+        to += sprintf(to, "%s%s", i ? "," : "", row);
+        free(row);
+    }
+    strcpy(to, "]");
+    return text;
+}
+
+/* What they differ in: length, masks, causal order, what is returned. */
+static char *request_text(size_t n)
+{
+    char *one = rows_text(1, 1, 1), *four = rows_text(4, 2, 2), *three = rows_text(3, 3, 1), *five = rows_text(5, 4, 1),
+         *huge = rows_text(2, 5, 3e38f), *text = NULL;
+    switch (n) {
+    case 0:
+        text = quoted("{'input':[%s]}", one);
+        break;
+    case 1:
+        text = quoted("{'input':%s,'causal':true,'return':['output','attention','heads','key']}", four);
+        break;
+    case 2:
+        text = quoted("{'input':[%s,%s],'attention_mask':[[1,1,0],[0,1,1]],'include_heads':[5,1]}", three, three);
+        break;
+    case 3:
+        text = quoted("{'query':%s,'key':%s,'head_mask':[1,0,1,0.5,1,1,1,1],'return':['output']}", four, five);
+        break;
+    case 4:
+        text = quoted("{'input':%s}", huge); /* overflows inside: its own fault, and nobody else's */
+        break;
+    case 5:
+        text = quoted("{'input':%s,'weights':'plain64'}", five); /* another set */
+        break;
+    default:
+        ck_abort_msg("no request %zu", n);
+    }
+    free(one), free(four), free(three), free(five), free(huge);
+    return text;
+}
+
+enum { REQUESTS = 6, TOGETHER = 5 };
+
+/* The body without its timings and its id, which differ from answer to answer. */
+static void cut_varying(char *body)
+{
+    static const char *const varying[] = {"\"timing_us\"", "\"instance\""};
+    for (size_t i = 0; i < 2; i++) {
+        char *at = strstr(body, varying[i]);
+        if (at)
+            *at = '\0';
+    }
+}
+
+static size_t count(const char *text, const char *word)
+{
+    size_t n = 0;
+    for (const char *at = text; (at = strstr(at, word)) != NULL; at += strlen(word))
+        n++;
+    return n;
+}
+
+/* Lines come a little after their answers. */
+static void expect_lines(struct server_process *server, const char *word, size_t wanted)
+{
+    size_t got = 0;
+    for (const double end = seconds_now() + PATIENCE_SECONDS; got != wanted && seconds_now() < end; sleep_ms(10)) {
+        char *log = server_process_log(server);
+        got = count(log, word);
+        free(log);
+    }
+    ck_assert_msg(got == wanted, "%zu lines with %s, not %zu", got, word, wanted);
+}
+
+START_TEST(the_same_answers_together_and_alone)
+{
+    struct server_process *together = server_process_start(&(struct server_options){
+                              .server_members = "'workers':2", .members = "'limits':{'max_batch_delay_us':1000000}"}),
+                          *alone = server_process_start(
+                              &(struct server_options){.members = "'limits':{'max_batch_tokens':1}"});
+    struct http_call calls[REQUESTS];
+    char *bodies[REQUESTS];
+    for (size_t i = 0; i < REQUESTS; i++) {
+        bodies[i] = request_text(i);
+        calls[i] =
+            (struct http_call){.method = "POST", .path = FORWARD, .body = bodies[i], .length = strlen(bodies[i])};
+    }
+    http_perform_all(together, calls, REQUESTS);
+    for (size_t i = 0; i < REQUESTS; i++) {
+        struct reply *got = &calls[i].reply, wanted = http_post(alone, FORWARD, bodies[i]);
+        ck_assert_int_eq(got->status, i == 4 ? 422 : 200);
+        ck_assert_int_eq(wanted.status, got->status);
+        cut_varying(got->body);
+        cut_varying(wanted.body);
+        ck_assert_msg(strcmp(got->body, wanted.body) == 0, "request %zu:\n%s\n%s", i, got->body, wanted.body);
+        reply_free(got);
+        reply_free(&wanted);
+        free(bodies[i]);
+    }
+    server_process_stop(alone);
+
+    expect_lines(together, "\"batch\":5,", TOGETHER);
+    expect_lines(together, "\"batch\":1,", REQUESTS - TOGETHER);
+    server_process_stop(together);
+}
+END_TEST
+
+/* A full batch does not wait for the delay to end. */
+START_TEST(a_full_batch_waits_no_longer)
+{
+    struct server_process *server = server_process_start(
+        &(struct server_options){.members = "'limits':{'max_batch_delay_us':1000000,'max_batch_tokens':8}"});
+    struct http_call calls[4];
+    char *four = rows_text(4, 7, 1), *body = quoted("{'input':%s}", four);
+    for (size_t i = 0; i < 4; i++)
+        calls[i] = (struct http_call){.method = "POST", .path = FORWARD, .body = body, .length = strlen(body)};
+    http_perform_all(server, calls, 4);
+    for (size_t i = 0; i < 4; i++) {
+        ck_assert_int_eq(calls[i].reply.status, 200);
+        reply_free(&calls[i].reply);
+    }
+    free(four), free(body);
+    expect_lines(server, "\"batch\":2,", 4);
+    server_process_stop(server);
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *s = suite_create("batching");
+    TCase *c = tcase_create("batching");
+    tcase_set_timeout(c, 300);
+    tcase_add_test(c, the_same_answers_together_and_alone);
+    tcase_add_test(c, a_full_batch_waits_no_longer);
+    suite_add_tcase(s, c);
+    return s;
+}
