@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""Measures a server executable over HTTP, with wrk. usage: bench_http.py BINARY [SCENARIO...] (README.md says what each measures)"""
+"""Measures an attnd executable over HTTP, with wrk. usage: bench_http.py BINARY [SCENARIO...]
+
+../README.md says what each scenario measures and how it is computed."""
 import argparse
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 
@@ -37,6 +40,9 @@ def parse_arguments():
     parser.add_argument("scenarios", metavar="SCENARIO", nargs="*", help="%s; default: all" % ", ".join(SCENARIOS))
     parser.add_argument("--repetitions", type=positive, default=5, metavar="N", help="of every run; the median counts (5)")
     parser.add_argument("--seconds", type=positive, metavar="N", help="the length of a run (2; memory: 20)")
+    parser.add_argument("--quiet", type=float, metavar="CORES",
+                        help="for a shared machine: wait up to 20 s until no more processors than this are in use, and do a run "
+                        "again (4 times at most) beside which other processes used more")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of the table")
     parser.add_argument("--require", type=requirement, action="append", default=[], metavar="NAME>=NUMBER",
                         help="exit code 1 where the median of NAME is less (or NAME<=NUMBER: more); may be given again")
@@ -48,6 +54,8 @@ def parse_arguments():
     for wanted in arguments.require:
         if wanted.name.split(".")[0] not in arguments.scenarios:
             parser.error("%s is not measured by %s" % (wanted.name, ", ".join(arguments.scenarios)))
+    if not os.access(arguments.binary, os.X_OK):
+        parser.error("%s cannot be run: build it first (meson compile -C build)" % arguments.binary)
     if shutil.which("wrk") is None:
         parser.error("wrk is not installed (Debian: apt-get install wrk)")
     return parser, arguments
@@ -55,11 +63,13 @@ def parse_arguments():
 
 def main():
     parser, arguments = parse_arguments()
+    binary = os.path.abspath(arguments.binary)
+    version = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=60, check=True).stdout.strip()
     report = Report()
     with tempfile.TemporaryDirectory(prefix="attnd-bench-") as folder:
         for scenario in arguments.scenarios:
             say(scenario)
-            settings = Settings(os.path.abspath(arguments.binary), arguments.repetitions, arguments.seconds, folder,
+            settings = Settings(binary, arguments.repetitions, arguments.seconds, arguments.quiet, folder,
                                 lambda text, scenario=scenario: say("%s: %s" % (scenario, text)))
             try:
                 SCENARIOS[scenario](settings, report)
@@ -67,8 +77,10 @@ def main():
                 say("%s: %s" % (scenario, error))
                 return 1
     if arguments.json:
-        print(json.dumps({"processors": len(os.sched_getaffinity(0)), "repetitions": arguments.repetitions, "figures": report.rows}))
+        print(json.dumps({"version": version, "processors": len(os.sched_getaffinity(0)), "repetitions": arguments.repetitions,
+                          "figures": report.rows}))
     else:
+        print("%s, %d processors, %d repetitions\n" % (version, len(os.sched_getaffinity(0)), arguments.repetitions))
         print(report.text())
     failed = 0
     for wanted in arguments.require:

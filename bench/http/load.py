@@ -1,7 +1,7 @@
 """Drives a server with wrk and reads what it measured.
 
-One Load is one wrk process with one thread; several run at the same time. Each connection sends its next request when it has the
-answer to its last one (closed loop), so that a request in flight is what a client waits for.
+One Load is one wrk process with one thread; several run at the same time. Each connection sends its next request when it
+has the answer to its last one (a closed loop).
 """
 import json
 import os
@@ -40,9 +40,10 @@ class Result:
 def uncorrected(histogram, interval):
     """Takes out of wrk's histogram the requests that were never sent.
 
-    wrk 4 makes up for coordinated omission: for each latency of at least twice `interval`, its mean time between the requests of a
-    connection, it adds one entry every `interval` below it. Those hide how many requests really were slow. The additions lie below
-    their cause, so that going down from the longest finds each count already free of them.
+    wrk 4 makes up for coordinated omission: for each latency of at least twice `interval` (microseconds), the mean time
+    between the requests of a connection, it adds one entry every `interval` below it. A percentile would then be of requests
+    that nobody made. The additions lie below their cause, so that going down from the longest finds each count already free
+    of them.
     """
     counts = dict(histogram)
     for value in sorted(counts, reverse=True):
@@ -56,7 +57,8 @@ def uncorrected(histogram, interval):
 
 
 class Load:
-    """`connections` clients that send `bodies` (file names) in turn to `path` of the server at `address`; GET without bodies."""
+    """`connections` clients that send `bodies` (file names) in turn to `path` of the server at `address`, or GET it where there
+    are none."""
 
     def __init__(self, address, path, bodies, connections, seconds):
         self.connections, self.path = connections, path
@@ -83,7 +85,8 @@ class Load:
         found = json.loads(line[len("RESULT "):])
         failed = {name: count for name, count in found["errors"].items() if count}
         if failed or found["requests"] < self.connections:
-            raise Invalid("%s, %d connections: %d requests, failed: %s" % (self.path, self.connections, found["requests"], failed))
+            raise Invalid("%s, %d connections: %d requests answered, failed: %s" %
+                          (self.path, self.connections, found["requests"], failed or "none"))
         histogram = [tuple(entry) for entry in found["histogram"]]
         if sum(count for _, count in histogram) != found["requests"]:
             histogram = uncorrected(histogram, found["microseconds"] // (found["requests"] // self.connections))
@@ -93,5 +96,13 @@ class Load:
 
 
 def run(*loads):
-    """Waits for loads that were started together; their Results, in order."""
-    return [load.finish() for load in loads]
+    """Waits for loads that were started together, all of them even where one failed; their Results, in order."""
+    results, failure = [], None
+    for load in loads:
+        try:
+            results.append(load.finish())
+        except Invalid as error:
+            failure = failure or error
+    if failure:
+        raise failure
+    return results

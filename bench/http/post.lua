@@ -1,7 +1,7 @@
 -- What wrk runs: wrk -s post.lua URL [-- BODY...]
 --
--- Posts the files BODY in turn as JSON; without any it is wrk's own GET. At the end one line `RESULT` and JSON: the counts, and every
--- latency in microseconds with how often it occurred.
+-- Posts the files BODY in turn as JSON; without any it is wrk's own GET. At the end it prints one line, `RESULT` and JSON: the
+-- counts, and every latency in microseconds with how often it occurred.
 
 local requests, last = {}, 0
 
@@ -29,6 +29,6 @@ function done(summary, latency)
         local value, count = latency(i)
         histogram[i] = string.format("[%d,%d]", value, count)
     end
-    io.write(string.format('RESULT {"requests":%d,"microseconds":%d,"bytes":%d,"errors":{%s},"histogram":[%s]}\n', summary.requests,
-        summary.duration, summary.bytes, table.concat(errors, ","), table.concat(histogram, ",")))
+    io.write(string.format('RESULT {"requests":%d,"microseconds":%d,"errors":{%s},"histogram":[%s]}\n', summary.requests,
+        summary.duration, table.concat(errors, ","), table.concat(histogram, ",")))
 end

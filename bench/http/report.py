@@ -11,7 +11,8 @@ class Report:
 
     def add(self, name, values, unit):
         values = list(values)
-        self.rows[name] = {"median": statistics.median(values), "least": min(values), "most": max(values), "unit": unit, "values": values}
+        self.rows[name] = {"median": statistics.median(values), "least": min(values), "most": max(values), "unit": unit,
+                           "values": values}
 
     def ratio(self, name, above, below, scale=1.0, target=None):
         """above / below of each repetition, times `scale`."""
@@ -19,6 +20,7 @@ class Report:
         self.rows[name]["target"] = target
 
     def latencies(self, name, results):
+        """The tail means something from a few thousand requests on; below a thousand p999 is the longest."""
         for label, percent in (("p50", 50), ("p99", 99), ("p999", 99.9)):
             self.add("%s.%s" % (name, label), [result.percentile(percent) for result in results], "us")
         self.add(name + ".longest", [result.longest for result in results], "us")

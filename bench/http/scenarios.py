@@ -6,40 +6,88 @@ import time
 
 import bodies
 from load import Invalid, Load, run
-from server import Server
+from server import Server, machine_cpu
 
 FORWARD = "/v1/forward"
 SMALL_CONNECTIONS = (1, 8, 32, 64)
 LIGHT_CLIENTS = 4
 RESIDENT_EVERY_SECONDS = 0.1
+QUIET_ATTEMPTS = 4
+QUIET_WAIT_SECONDS = 20
+QUIET_MOMENT_SECONDS = 0.3
 
 
 class Settings:
     """What the command line says; `folder` is for bodies, `say` takes a line of progress."""
 
-    def __init__(self, binary, repetitions, seconds, folder, say):
-        self.binary, self.repetitions, self.seconds, self.folder, self.say = binary, repetitions, seconds, folder, say
+    def __init__(self, binary, repetitions, seconds, quiet, folder, say):
+        self.binary, self.repetitions, self.seconds, self.quiet = binary, repetitions, seconds, quiet
+        self.folder, self.say = folder, say
+
+
+class Run:
+    """Loads that ran at the same time: their Results, the server's CPU seconds meanwhile, and how many processors all other
+    processes used."""
+
+    def __init__(self, results, cpu, others):
+        self.results, self.cpu, self.others = results, cpu, others
+        self.first = results[0]
+
+    @property
+    def cpu_per_request(self):
+        """In seconds, where there is one load."""
+        return self.cpu / self.first.requests
+
+    @property
+    def client_cpu_per_request(self):
+        return self.first.cpu / self.first.requests
 
 
 def measured(server, *loads):
-    """Runs loads (arguments of Load without the address) at the same time; their Results, and the server's CPU seconds meanwhile."""
-    before = server.cpu()
+    """Runs loads (arguments of Load without the address) at the same time."""
+    cpu, machine, began = server.cpu(), machine_cpu(), time.monotonic()
     results = run(*[Load(server.address, *load) for load in loads])
-    cpu = server.cpu() - before
+    cpu, machine, elapsed = server.cpu() - cpu, machine_cpu() - machine, time.monotonic() - began
     server.trim_log()
-    return results, cpu
+    return Run(results, cpu, max(0.0, machine - cpu - sum(result.cpu for result in results)) / elapsed)
+
+
+def wait_for_quiet(cores):
+    """Returns once the machine has used no more than `cores` processors for a moment, or after QUIET_WAIT_SECONDS."""
+    until = time.monotonic() + QUIET_WAIT_SECONDS
+    while time.monotonic() < until:
+        machine, began = machine_cpu(), time.monotonic()
+        time.sleep(QUIET_MOMENT_SECONDS)
+        if (machine_cpu() - machine) / (time.monotonic() - began) <= cores:
+            return
+
+
+def quietest(settings, run_once):
+    """A Run of `run_once`; with --quiet it waits for its moment, and is done again while others use more than that: of the
+    attempts the quietest counts, whatever it measured."""
+    if settings.quiet is None:
+        return run_once()
+    best = None
+    for _ in range(QUIET_ATTEMPTS):
+        wait_for_quiet(settings.quiet)
+        attempt = run_once()
+        if best is None or attempt.others < best.others:
+            best = attempt
+        if best.others <= settings.quiet:
+            break
+    return best
 
 
 def alternating(settings, runs):
-    """Calls each of `runs` (name: function) once a repetition, every second repetition in the opposite order, so that a drift of the
-    machine falls on all alike; what they returned, by name. One round before that warms up and is thrown away."""
+    """Calls each of `runs` (name: function) once a repetition, every second repetition in the opposite order, so that a
+    drift of the machine falls on all alike; lists of Run by name. One round before that warms up and is thrown away."""
     found = {name: [] for name in runs}
-    for repetition in range(-1, settings.repetitions):
+    for run_once in runs.values():
+        run_once()
+    for repetition in range(settings.repetitions):
         for name in list(runs) if repetition % 2 == 0 else reversed(list(runs)):
-            result = runs[name]()
-            if repetition >= 0:
-                found[name].append(result)
-        settings.say("repetition %d of %d" % (repetition + 1, settings.repetitions) if repetition >= 0 else "warm")
+            found[name].append(quietest(settings, runs[name]))
+        settings.say("repetition %d of %d" % (repetition + 1, settings.repetitions))
     return found
 
 
@@ -53,8 +101,10 @@ def noisy(settings, report):
     if cores < 2:
         raise Invalid("noisy needs two processors: on one the heavy client leaves none to the light ones")
     light = (FORWARD, small_bodies(settings), LIGHT_CLIENTS, seconds)
-    heavy = {"output": bodies.write(settings.folder, "heavy", 2, 1, 256, 768, "base64", weights="wide", **{"return": ["output"]}),
-             "maps": bodies.write(settings.folder, "heavy-maps", 2, 1, 96, 768, "text", weights="wide")}
+    # Both cost about 20 ms of one processor; heavy_cpu tells what it really was.
+    heavy = {"output": bodies.write(settings.folder, "heavy", 2, 1, 320, 768, "base64", weights="wide",
+                                    **{"return": ["output"]}),
+             "maps": bodies.write(settings.folder, "heavy-maps", 2, 1, 128, 768, "text", weights="wide")}
     with Server(settings.binary) as server:
         for path in light[1] + heavy["output"] + heavy["maps"]:
             server.forward(path)
@@ -65,26 +115,29 @@ def noisy(settings, report):
             runs[kind + ".both"] = lambda load=load: measured(server, light, load)
         found = alternating(settings, runs)
 
-    alone = [results[0] for results, _ in found["light"]]
+    alone = [one.first for one in found["light"]]
+    report.add("noisy.others", [one.others for runs in found.values() for one in runs], "cores")
     report.add("noisy.light.throughput", [result.rate for result in alone], "requests/s")
     report.latencies("noisy.light", alone)
     for kind in heavy:
         name = "noisy." + kind
-        heavy_alone = [results[0] for results, _ in found[kind + ".alone"]]
-        beside, heavy_beside = zip(*[results for results, _ in found[kind + ".both"]])
-        report.add(name + ".heavy_cpu", [1e3 * cpu / results[0].requests for results, cpu in found[kind + ".alone"]], "ms/request")
-        report.add(name + ".heavy_alone.throughput", [result.rate for result in heavy_alone], "requests/s")
-        report.add(name + ".heavy_beside.throughput", [result.rate for result in heavy_beside], "requests/s")
+        heavy_alone = [one.first for one in found[kind + ".alone"]]
+        beside, heavy_beside = zip(*[one.results for one in found[kind + ".both"]])
+        report.add(name + ".heavy_cpu", [1e3 * one.cpu_per_request for one in found[kind + ".alone"]], "ms/request")
+        for case, results in (("heavy_alone", heavy_alone), ("heavy_beside", heavy_beside)):
+            report.add("%s.%s.throughput" % (name, case), [result.rate for result in results], "requests/s")
+            report.add("%s.%s.p50" % (name, case), [result.percentile(50) for result in results], "us")
+            report.add("%s.%s.longest" % (name, case), [result.longest for result in results], "us")
         report.add(name + ".light_beside.throughput", [result.rate for result in beside], "requests/s")
         report.latencies(name + ".light_beside", beside)
-        report.add(name + ".server_cores", [cpu / results[0].seconds for results, cpu in found[kind + ".both"]], "cores")
+        report.add(name + ".server_cores", [one.cpu / one.first.seconds for one in found[kind + ".both"]], "cores")
         report.ratio(name + ".light_share", [result.rate for result in beside], [result.rate for result in alone],
                      scale=cores / (cores - 1), target=">= 0.7")
-        report.ratio(name + ".light_p99", [result.percentile(99) for result in beside], [result.percentile(99) for result in alone],
-                     target="<= 10")
-        report.ratio(name + ".light_p999", [result.percentile(99.9) for result in beside],
-                     [result.percentile(99.9) for result in alone])
-        report.ratio(name + ".heavy_share", [result.rate for result in heavy_beside], [result.rate for result in heavy_alone])
+        for label, percent, target in (("p50", 50, None), ("p99", 99, "<= 10"), ("p999", 99.9, None)):
+            report.ratio("%s.light_%s" % (name, label), [result.percentile(percent) for result in beside],
+                         [result.percentile(percent) for result in alone], target=target)
+        report.ratio(name + ".heavy_share", [result.rate for result in heavy_beside],
+                     [result.rate for result in heavy_alone])
 
 
 def batching(settings, report):
@@ -103,18 +156,18 @@ def batching(settings, report):
         runs = {(case, kind): lambda server=server, load=load: measured(server, load)
                 for case, load in cases.items() for kind, server in servers.items()}
         found = alternating(settings, runs)
+    report.add("batching.others", [one.others for runs in found.values() for one in runs], "cores")
     for case in cases:
-        single, batched = ([results[0] for results, _ in found[case, kind]] for kind in ("single", "batched"))
-        for kind, results in (("single", single), ("batched", batched)):
-            name = "batching.%s.%s" % (case, kind)
-            report.add(name + ".throughput", [result.rate for result in results], "requests/s")
-            report.add(name + ".cpu", [1e6 * cpu / results[0].requests for results, cpu in found[case, kind]], "us/request")
-            report.latencies(name, results)
-        report.ratio("batching.%s.throughput" % case, [result.rate for result in batched], [result.rate for result in single])
-        report.ratio("batching.%s.p50" % case, [result.percentile(50) for result in batched],
-                     [result.percentile(50) for result in single])
-        report.ratio("batching.%s.p99" % case, [result.percentile(99) for result in batched],
-                     [result.percentile(99) for result in single])
+        for kind in servers:
+            name, entries = "batching.%s.%s" % (case, kind), found[case, kind]
+            report.add(name + ".throughput", [one.first.rate for one in entries], "requests/s")
+            report.add(name + ".cpu", [1e6 * one.cpu_per_request for one in entries], "us/request")
+            report.latencies(name, [one.first for one in entries])
+        ratios = {"throughput": lambda one: one.first.rate, "cpu": lambda one: one.cpu_per_request,
+                  "p50": lambda one: one.first.percentile(50), "p99": lambda one: one.first.percentile(99)}
+        for label, figure in ratios.items():
+            report.ratio("batching.%s.%s" % (case, label), map(figure, found[case, "batched"]),
+                         map(figure, found[case, "single"]))
 
 
 def small(settings, report):
@@ -129,18 +182,17 @@ def small(settings, report):
             runs[connections, "forward"] = lambda load=forward: measured(server, load)
             runs[connections, "healthz"] = lambda load=floor: measured(server, load)
         found = alternating(settings, runs)
+    report.add("small.others", [one.others for runs in found.values() for one in runs], "cores")
     for connections in SMALL_CONNECTIONS:
-        rates, costs = {}, {}
         for kind in ("forward", "healthz"):
             name, entries = "small.c%d.%s" % (connections, kind), found[connections, kind]
-            rates[kind] = [results[0].rate for results, _ in entries]
-            costs[kind] = [1e6 * cpu / results[0].requests for results, cpu in entries]
-            report.add(name + ".throughput", rates[kind], "requests/s")
-            report.latencies(name, [results[0] for results, _ in entries])
-            report.add(name + ".cpu", costs[kind], "us/request")
-            report.add(name + ".client_cpu", [1e6 * results[0].cpu / results[0].requests for results, _ in entries], "us/request")
-        report.ratio("small.c%d.throughput" % connections, rates["forward"], rates["healthz"])
-        report.ratio("small.c%d.cpu" % connections, costs["forward"], costs["healthz"])
+            report.add(name + ".throughput", [one.first.rate for one in entries], "requests/s")
+            report.latencies(name, [one.first for one in entries])
+            report.add(name + ".cpu", [1e6 * one.cpu_per_request for one in entries], "us/request")
+            report.add(name + ".client_cpu", [1e6 * one.client_cpu_per_request for one in entries], "us/request")
+        for label, figure in (("throughput", lambda one: one.first.rate), ("cpu", lambda one: one.cpu_per_request)):
+            report.ratio("small.c%d.%s" % (connections, label), map(figure, found[connections, "forward"]),
+                         map(figure, found[connections, "healthz"]))
 
 
 def memory(settings, report):
@@ -174,7 +226,8 @@ def memory(settings, report):
     report.add("memory.rest", [rest / megabyte], "MiB")
     report.add("memory.job", [job / megabyte], "MiB")
     report.add("memory.throughput", [result.rate], "requests/s")
-    report.latencies("memory", [result])
+    report.add("memory.p50", [result.percentile(50)], "us")
+    report.add("memory.longest", [result.longest], "us")
     report.add("memory.cpu", [1e3 * cpu / result.requests], "ms/request")
     report.add("memory.faults", [faults / result.requests], "pages/request")
     report.ratio("memory.growth", [max(late)], [max(early)], target="<= 1.02")

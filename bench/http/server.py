@@ -1,4 +1,5 @@
-"""Starts attnd with a configuration of the benchmark's own, on a free port of 127.0.0.1, and reads its times and memory from /proc."""
+"""Starts attnd with a configuration of the benchmark's own on a free port of 127.0.0.1, and reads its times and memory from
+/proc."""
 import http.client
 import json
 import os
@@ -18,9 +19,16 @@ WEIGHTS = [{"name": "narrow", "source": "numpy", "seed": 42, "scale": 0.1, "d_mo
            {"name": "wide", "source": "numpy", "seed": 42, "scale": 0.1, "d_model": 768, "num_heads": 12}]
 
 
+def machine_cpu():
+    """CPU time of the whole machine so far, in seconds: user, nice, system, irq, softirq and steal of proc(5)."""
+    with open("/proc/stat", encoding="ascii") as file:
+        fields = [int(field) for field in file.readline().split()[1:]]
+    return (sum(fields[0:3]) + sum(fields[5:8])) / TICKS
+
+
 class Server:
-    """`with Server(binary, limits) as server:`. Everything but the weight sets and `limits` has attnd's defaults, the log too: it goes
-    to a file, emptied by `trim_log`. ATTND_* variables of the caller are not passed on."""
+    """`with Server(binary, limits) as server:`. Everything but the weight sets and `limits` has attnd's defaults, the log too: it
+    goes to a file, emptied by `trim_log`. ATTND_* variables of the caller are not passed on."""
 
     def __init__(self, binary, limits=None):
         self.folder = tempfile.TemporaryDirectory(prefix="attnd-bench-")
@@ -37,18 +45,19 @@ class Server:
 
     def __enter__(self):
         until = time.monotonic() + START_SECONDS
-        while self.address is None or self._ready() is False:
+        while self.address is None or not self._ready():
             if self.process.poll() is not None or time.monotonic() > until:
                 log = self._log()
                 self.__exit__(Invalid, None, None)
-                raise Invalid("attnd did not start:\n" + log)
+                raise Invalid("attnd was not ready in %d s:\n%s" % (START_SECONDS, log))
             found = re.search(r'"listening".*"(127\.0\.0\.1:[0-9]+)"', self._log())
             self.address = found.group(1) if found else None
             time.sleep(0.02)
         return self
 
     def __exit__(self, kind, error, trace):
-        if self.process.poll() is None:
+        died = self.process.poll() is not None
+        if not died:
             self.process.send_signal(signal.SIGTERM)
             try:
                 self.process.wait(STOP_SECONDS)
@@ -57,8 +66,8 @@ class Server:
                 self.process.wait()
         log = self._log()
         self.folder.cleanup()
-        if kind is None and self.process.returncode != 0:
-            raise Invalid("attnd ended with exit code %d:\n%s" % (self.process.returncode, log))
+        if died or (kind is None and self.process.returncode != 0):
+            raise Invalid("attnd ended%s with exit code %d:\n%s" % (" by itself" if died else "", self.process.returncode, log))
 
     def _log(self):
         with open(self.log_path, encoding="utf-8", errors="replace") as file:
@@ -85,7 +94,7 @@ class Server:
         with open(path, "rb") as file:
             status, answer = self.request("POST", "/v1/forward", file.read())
         if status != 200:
-            raise Invalid("a request of the benchmark was answered with %d: %s" % (status, answer[:500].decode(errors="replace")))
+            raise Invalid("a request was answered with %d: %s" % (status, answer[:500].decode(errors="replace")))
         return len(answer)
 
     def _stat(self):
