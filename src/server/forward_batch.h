@@ -4,9 +4,9 @@
 
 #include "runtime/pool.h"
 
-/* Where more rows make no product faster (a block of rows of the kernels, docs/MODEL.md), a batch ends: from there on
- * it would only keep those waiting that are ready. */
-#define FORWARD_BATCH_ROWS ((size_t)192)
+/* Here a batch ends. From 16 rows on a product runs at full speed (docs/SPEED.md): a longer batch would only keep those
+ * waiting that are ready, and let them all come back at the same moment. */
+#define FORWARD_BATCH_ROWS ((size_t)24)
 /* A job has at least one row. */
 #define FORWARD_BATCH_JOBS FORWARD_BATCH_ROWS
 
