@@ -7,12 +7,14 @@
  * Each line of stdin is "REPEATS [FILE]": one forward pass that is not timed, then REPEATS that are. The answer is a
  * line "WALL CPU SWITCHES": seconds of all repeats by the clock, the same of this process on all processors, and how
  * often another program took one of its processors. With FILE, output [B, T, d_model] and maps [B, H, T, T] are written
- * there. All passes write to the same memory. */
+ * there. All passes write to the same memory. The line "peak" is answered by the multiply-adds per second of one core,
+ * times two, with nothing but registers. */
 
 #include "engine/forward.h"
 #include "base/arena.h"
 #include "base/size.h"
 #include "lanes.h"
+#include "peak.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -176,10 +178,24 @@ static bool save(const struct task *task, const char *path, struct error *error)
     return done || error_set(error, ERROR_IO, "%s cannot be written", path);
 }
 
+static double measure_peak(void)
+{
+#define PEAK_CALL(identifier, name)      \
+    if (strcmp(engine_isa(), name) == 0) \
+        return peak_##identifier();
+    KERNEL_VARIANTS(PEAK_CALL)
+    return NAN;
+}
+
 /* Answers one line of stdin. */
 static bool answer(struct lanes *lanes, struct task *task, char *line, struct error *error)
 {
     line[strcspn(line, "\n")] = '\0';
+    if (strcmp(line, "peak") == 0) {
+        printf("%.0f\n", measure_peak());
+        fflush(stdout);
+        return true;
+    }
     char *end;
     struct repeats repeats = {.task = task, .count = strtoul(line, &end, 10)};
     if (end == line || (*end != '\0' && *end != ' '))

@@ -106,11 +106,11 @@ def with_attention(task, fused):
 
 
 VARIANTS = {
-    "one-product": functools.partial(with_products, fused=True, transpose_once=True),
-    "one-product-transb": functools.partial(with_products, fused=True, transpose_once=False),
-    "one-transpose": with_one_transpose,
-    "three-products": functools.partial(with_products, fused=False, transpose_once=True),
-    "three-products-transb": functools.partial(with_products, fused=False, transpose_once=False),
-    "attention": functools.partial(with_attention, fused=False),
-    "attention-one-product": functools.partial(with_attention, fused=True),
+    "onnx-graph/one-product": functools.partial(with_products, fused=True, transpose_once=True),
+    "onnx-graph/one-product-transb": functools.partial(with_products, fused=True, transpose_once=False),
+    "onnx-graph/one-transpose": with_one_transpose,
+    "onnx-graph/three-products": functools.partial(with_products, fused=False, transpose_once=True),
+    "onnx-graph/three-products-transb": functools.partial(with_products, fused=False, transpose_once=False),
+    "onnx-attention/one-product": functools.partial(with_attention, fused=True),
+    "onnx-attention/three-products": functools.partial(with_attention, fused=False),
 }

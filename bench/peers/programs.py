@@ -7,6 +7,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -67,13 +68,17 @@ class Program:
     environment: dict = field(default_factory=dict)
     slice_seconds: float = SLICE_SECONDS
 
+    @property
+    def peer(self):
+        return self.name.partition("/")[0]
+
     def start(self):
         self.repeats = 1
         self.errors = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True,
                                         env=os.environ | self.environment)
 
-    def ask(self, line):
+    def ask(self, line, words=3):
         self.process.send_signal(signal.SIGCONT)
         try:
             self.process.stdin.write(line + "\n")
@@ -81,12 +86,16 @@ class Program:
             answer = self.process.stdout.readline().split()
         except BrokenPipeError:
             answer = []
-        if len(answer) != 3:
+        if len(answer) != words:
             self.process.wait()
             self.errors.seek(0)
             raise Failure(f"{self.name} ended: {self.errors.read().strip()[-2000:]}")
         self.process.send_signal(signal.SIGSTOP)
-        return float(answer[0]), float(answer[1]), int(answer[2])
+        return [float(word) for word in answer]
+
+    def peak(self):
+        """Of attnd only: flop per second of one core, the best of some."""
+        return max(self.ask("peak", words=1)[0] for _ in range(3))
 
     def measure(self):
         wall, cpu, switches = self.ask(str(self.repeats))
@@ -119,18 +128,16 @@ def attnd(build, path, lanes, name="attnd", **environment):
     return Program(name, [f"{build}/bench/bench_forward", path, str(lanes)], environment)
 
 
-def numpy_candidates(path, threads):
+def candidates(path, threads, peers):
+    """Every variant of every peer, named PEER/VARIANT; `peers` are the beginnings of those wanted."""
+    from graphs import VARIANTS
+    found = [Program(name, [sys.executable, HERE / "onnx_peer.py", path, str(threads), name]) for name in VARIANTS]
     environment = {"OPENBLAS_NUM_THREADS": str(threads)}
-    yield Program("numpy/pip", [sys.executable, HERE / "numpy_peer.py", path], environment)
+    found.append(Program("numpy/pip", [sys.executable, HERE / "numpy_peer.py", path], environment))
     debian = os.environ.get("BENCH_DEBIAN_PYTHON")
     if debian:
-        yield Program("numpy/debian", [debian, HERE / "numpy_peer.py", path], environment)
-
-
-def onnx_candidates(path, threads):
-    from graphs import VARIANTS
-    for variant in VARIANTS:
-        yield Program("onnx/" + variant, [sys.executable, HERE / "onnx_peer.py", path, str(threads), variant])
+        found.append(Program("numpy/debian", [debian, HERE / "numpy_peer.py", path], environment))
+    return [program for program in found if any(program.name.startswith(peer) for peer in peers)]
 
 
 def check(reference, program, expected, folder):
@@ -141,24 +148,42 @@ def check(reference, program, expected, folder):
     return difference
 
 
-def alternate(turns, seconds, quiet_wanted=25, rounds_least=5):
-    """Calls the functions `turns` (name: function that gives a Sample) in turn, in an order that rotates, until the time is over; up to
-    three times as long while there are few quiet rounds. Gives the rounds (name: Sample), the quiet ones only where these are enough,
-    and whether they are."""
-    import time
-    begin, rounds, names = time.monotonic(), [], list(turns)
+def wait_for_quiet(until):
+    """Until nothing but this process was about to run, three times in a row."""
+    idle = 0
+    while idle < 3 and time.monotonic() < until:
+        runnable = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0])
+        idle = idle + 1 if runnable <= 1 else 0
+        time.sleep(0.002)
+
+
+def alternate(turns, seconds, clock, rounds_wanted=25, rounds_least=5):
+    """Calls the functions `turns` (name: function that gives a Sample) in turn, in an order that rotates, until the time is over. Where the
+    clock is the wall's, other programs are waited for, and up to four times as long is spent while there are few quiet rounds. Gives the
+    rounds (name: Sample), of these the quiet ones only where they are enough, and whether they are."""
+    begin, rounds, quiet, names = time.monotonic(), [], [], list(turns)
     while True:
-        rounds.append({name: turns[name]() for name in names})
+        if clock == "wall":
+            wait_for_quiet(begin + 4 * seconds)
+        round_ = {name: turns[name]() for name in names}
         names = names[1:] + names[:1]
-        quiet = [r for r in rounds if all(sample.quiet for sample in r.values())]
+        rounds.append(round_)
+        if all(sample.quiet for sample in round_.values()):
+            quiet.append(round_)
         spent = time.monotonic() - begin
-        if len(rounds) >= rounds_least and (spent > 3 * seconds or (spent > seconds and len(quiet) >= quiet_wanted)):
+        done = clock == "cpu" or len(quiet) >= rounds_wanted
+        if len(rounds) >= rounds_least and (spent > 4 * seconds or (spent > seconds and done)):
             break
+    if clock == "cpu":
+        return rounds, True
     enough = len(quiet) >= rounds_least
     return (quiet if enough else rounds), enough
 
 
-def fastest(candidates, clock, seconds):
-    """Of these programs (started), the one with the least median."""
-    rounds, _ = alternate({p.name: p.measure for p in candidates}, seconds)
-    return min(candidates, key=lambda p: statistics.median(getattr(r[p.name], clock) for r in rounds))
+def fastest(programs, clock, seconds):
+    """Of the programs (started) of each peer the one with the least median: peer: program."""
+    rounds, _ = alternate({p.name: p.measure for p in programs}, seconds, clock)
+    chosen = {}
+    for program in sorted(programs, key=lambda p: statistics.median(getattr(r[p.name], clock) for r in rounds)):
+        chosen.setdefault(program.peer, program)
+    return chosen
