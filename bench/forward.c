@@ -5,12 +5,12 @@
  * x [B, T, d_model], all in this processor's byte order.
  *
  * Each line of stdin is "REPEATS [FILE]": one forward pass that is not timed, then REPEATS that are. The answer is a
- * line "WALL CPU SWITCHES": seconds of all repeats by the clock, the same of this process on all processors, and how
- * often another program took one of its processors. With FILE, output [B, T, d_model] and maps [B, H, T, T] are written
- * there. All passes write to the same memory. The line "peak" is answered by the multiply-adds per second of one core,
- * times two, with nothing but registers. */
+ * line "WALL CPU": seconds of all repeats by the clock, and the same of this process on all processors. With FILE,
+ * output [B, T, d_model] and maps [B, H, T, T] are written there. All passes write to the same memory. The line "peak"
+ * is answered by the multiply-adds per second of one core, times two, with nothing but registers. */
 
 #include "engine/forward.h"
+
 #include "base/arena.h"
 #include "base/size.h"
 #include "lanes.h"
@@ -21,7 +21,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 
 struct task {
@@ -36,7 +35,6 @@ struct task {
 
 struct timing {
     double wall, cpu; /* seconds */
-    long switches;
 };
 
 struct repeats {
@@ -56,9 +54,7 @@ static double seconds(clockid_t clock)
 
 static struct timing read_clocks(void)
 {
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    return (struct timing){seconds(CLOCK_MONOTONIC), seconds(CLOCK_PROCESS_CPUTIME_ID), usage.ru_nivcsw};
+    return (struct timing){seconds(CLOCK_MONOTONIC), seconds(CLOCK_PROCESS_CPUTIME_ID)};
 }
 
 static bool pass(struct task *task, const struct parallel *parallel, struct error *error)
@@ -86,7 +82,7 @@ static void run_repeats(const struct parallel *parallel, void *argument)
     for (unsigned long i = 0; i < repeats->count && repeats->done; i++)
         repeats->done = pass(repeats->task, parallel, &repeats->error);
     const struct timing end = read_clocks();
-    repeats->timing = (struct timing){end.wall - start.wall, end.cpu - start.cpu, end.switches - start.switches};
+    repeats->timing = (struct timing){end.wall - start.wall, end.cpu - start.cpu};
 }
 
 static bool take_floats(struct arena *arena, size_t count, float **numbers)
@@ -208,7 +204,7 @@ static bool answer(struct lanes *lanes, struct task *task, char *line, struct er
     }
     if (*end == ' ' && !save(task, end + 1, error))
         return false;
-    printf("%.9f %.9f %ld\n", repeats.timing.wall, repeats.timing.cpu, repeats.timing.switches);
+    printf("%.9f %.9f\n", repeats.timing.wall, repeats.timing.cpu);
     fflush(stdout);
     return true;
 }

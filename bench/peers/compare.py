@@ -9,8 +9,8 @@ isa    the kernels of x86-64-v3 against the best ones
 
 Times are medians of slices of some milliseconds; ratios are medians over the rounds, and the range is their middle half. With one thread the
 time is the processor's, which other programs disturb least; with more it is the clock's, other programs are waited for, and rounds in which
-one took a processor do not count where enough others are left (marked * where not). `share` is attnd's part of the processor's
-multiply-adds, `ceiling` the ratio that all of them would give: no requirement beyond it can be met.
+one took a processor do not count where enough others are left. Where not, the line is marked * and compares the fastest tenth of each.
+`share` is attnd's part of the processor's multiply-adds, `ceiling` the ratio that all of them would give: no requirement beyond it can be met.
 """
 import argparse
 import json
@@ -26,7 +26,7 @@ from pathlib import Path
 
 import numpy as np
 
-from programs import Failure, Program, Shape, alternate, attnd, candidates, check, fastest
+from programs import Failure, Program, Shape, alternate, attnd, candidates, check, end_with_parent, fastest
 
 SHAPES = "1x4x64x8 1x16x64x8 1x32x384x12 16x32x384x12 1x128x768x12 8x128x512x8 1x512x768x12 1x2048x768x12".split()
 LARGE_FLOP = 40e6  # from here on two lanes must pay
@@ -49,14 +49,19 @@ class Requirement:
                 and self.threads in (None, row["threads"]) and not row["ratio"] >= self.ratio)
 
 
-def summary(rounds, base, other, clock):
-    """How many times as long as `base` the program `other` takes."""
+def summary(rounds, base, other, clock, quiet):
+    """How many times as long as `base` the program `other` takes. Disturbances only ever add time: where no quiet rounds are left, the
+    fastest tenth of each program is nearer the truth than its median."""
     def times(name):
         return [getattr(r[name], clock) for r in rounds]
     ratios = [b / a for a, b in zip(times(base), times(other))]
     low, _, high = statistics.quantiles(ratios, n=4)
-    return {"ms": statistics.median(times(base)) * 1e3, "other_ms": statistics.median(times(other)) * 1e3,
-            "ratio": statistics.median(ratios), "low": low, "high": high}
+    if quiet:
+        ms, other_ms, ratio = (statistics.median(values) for values in (times(base), times(other), ratios))
+    else:
+        ms, other_ms = (float(np.quantile(times(name), 0.1)) for name in (base, other))
+        ratio = other_ms / ms
+    return {"ms": ms * 1e3, "other_ms": other_ms * 1e3, "ratio": ratio, "low": low, "high": high}
 
 
 class Run:
@@ -104,7 +109,7 @@ class Run:
                 rounds, quiet = alternate({p.name: p.measure for p in [ours, *chosen.values()]}, self.arguments.seconds, clock)
                 peak = ours.peak()
                 for peer, program in chosen.items():
-                    self.row(shape, threads, peak, peer, program.name, summary(rounds, ours.name, program.name, clock),
+                    self.row(shape, threads, peak, peer, program.name, summary(rounds, ours.name, program.name, clock, quiet),
                              quiet, difference[program.name])
             finally:
                 for program in programs:
@@ -112,7 +117,7 @@ class Run:
 
     def beside(self, shape, ours, turns, against, base, other, threads, clock="wall"):
         rounds, quiet = alternate(turns, self.arguments.seconds, clock)
-        self.row(shape, threads, ours.peak(), against, other, summary(rounds, base, other, clock), quiet)
+        self.row(shape, threads, ours.peak(), against, other, summary(rounds, base, other, clock, quiet), quiet)
 
     def lanes(self, shape, path):
         if shape.flop < LARGE_FLOP:
@@ -133,7 +138,8 @@ class Run:
         if shape.flop < LARGE_FLOP:
             return
         programs = []
-        hog = subprocess.Popen([sys.executable, "-c", "import os\nos.sched_setaffinity(0, {1})\nwhile True: pass"])
+        hog = subprocess.Popen([sys.executable, "-c", "import os\nos.sched_setaffinity(0, {1})\nwhile True: pass"],
+                               preexec_fn=end_with_parent)
         hog.send_signal(signal.SIGSTOP)
         try:
             one = self.started(attnd(self.arguments.build, path, 1, "one lane, no hog"), programs)

@@ -1,5 +1,6 @@
 """The programs under comparison: started once, stopped (SIGSTOP) except while they are measured, so that none of their threads spins while
 another's turn is."""
+import ctypes
 import os
 import re
 import signal
@@ -14,12 +15,22 @@ from pathlib import Path
 import numpy as np
 
 HERE = Path(__file__).resolve().parent
-SLICE_SECONDS = 0.004
+SLICE_SECONDS = 0.003
 DISAGREEMENT = 1e-4
+DISTURBED = 0.05  # of its time that a program may have waited for a processor, in all its threads
+
+
+PR_SET_PDEATHSIG = 1
+libc = ctypes.CDLL(None)
 
 
 class Failure(Exception):
     pass
+
+
+def end_with_parent():
+    """In a new process: a stopped one would not notice that its parent is gone."""
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 @dataclass(frozen=True)
@@ -58,7 +69,7 @@ class Shape:
 class Sample:
     wall: float  # seconds of one forward pass
     cpu: float
-    quiet: bool  # no other program took one of its processors for long
+    quiet: bool  # its threads had a processor whenever they wanted one
 
 
 @dataclass
@@ -76,9 +87,9 @@ class Program:
         self.repeats = 1
         self.errors = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True,
-                                        env=os.environ | self.environment)
+                                        env=os.environ | self.environment, preexec_fn=end_with_parent)
 
-    def ask(self, line, words=3):
+    def ask(self, line, words=2):
         self.process.send_signal(signal.SIGCONT)
         try:
             self.process.stdin.write(line + "\n")
@@ -97,9 +108,15 @@ class Program:
         """Of attnd only: flop per second of one core, the best of some."""
         return max(self.ask("peak", words=1)[0] for _ in range(3))
 
+    def waited(self):
+        """Seconds that its threads were ready to run and had no processor: proc(5), schedstat."""
+        threads = Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
+        return sum(int(thread.read_text().split()[1]) for thread in threads) * 1e-9
+
     def measure(self):
-        wall, cpu, switches = self.ask(str(self.repeats))
-        return Sample(wall / self.repeats, cpu / self.repeats, switches <= wall / 0.02)
+        before = self.waited()
+        wall, cpu = self.ask(str(self.repeats))
+        return Sample(wall / self.repeats, cpu / self.repeats, self.waited() - before <= DISTURBED * wall)
 
     def result(self, folder):
         """Output and maps in one row."""
@@ -148,10 +165,10 @@ def check(reference, program, expected, folder):
     return difference
 
 
-def wait_for_quiet(until):
-    """Until nothing but this process was about to run, three times in a row."""
-    idle = 0
-    while idle < 3 and time.monotonic() < until:
+def wait_for_quiet():
+    """Until nothing but this process was about to run, three times in a row; for a short while at most."""
+    idle, end = 0, time.monotonic() + 0.03
+    while idle < 3 and time.monotonic() < end:
         runnable = int(Path("/proc/loadavg").read_text().split()[3].partition("/")[0])
         idle = idle + 1 if runnable <= 1 else 0
         time.sleep(0.002)
@@ -164,7 +181,7 @@ def alternate(turns, seconds, clock, rounds_wanted=25, rounds_least=5):
     begin, rounds, quiet, names = time.monotonic(), [], [], list(turns)
     while True:
         if clock == "wall":
-            wait_for_quiet(begin + 4 * seconds)
+            wait_for_quiet()
         round_ = {name: turns[name]() for name in names}
         names = names[1:] + names[:1]
         rounds.append(round_)
