@@ -196,7 +196,7 @@ static bool answer(struct lanes *lanes, struct task *task, char *line, struct er
     struct repeats repeats = {.task = task, .count = strtoul(line, &end, 10)};
     if (end == line || (*end != '\0' && *end != ' '))
         return error_set(error, ERROR_INVALID, "\"%s\" is not \"REPEATS [FILE]\"", line);
-    if (!lanes_run(lanes, run_repeats, &repeats, error))
+    if (!lanes_run(lanes, forward_flop(&task->shape, &task->input), run_repeats, &repeats, error))
         return false;
     if (!repeats.done) {
         *error = repeats.error;

@@ -21,10 +21,9 @@ struct lanes_job {
     bool done; /* under the mutex */
 };
 
-static void run_job(struct job *job, enum job_end end, struct arena *arena)
+static void run_job(struct job *job, enum job_end end)
 {
     (void)end; /* nothing is dropped: the caller of lanes_run waits, so that the pool is not freed meanwhile */
-    (void)arena;
     struct lanes_job *ours = (struct lanes_job *)job;
     struct lanes *lanes = ours->lanes;
     const struct parallel parallel = job_parallel(job);
@@ -58,14 +57,15 @@ fail:
     return NULL;
 }
 
-bool lanes_run(struct lanes *lanes, void (*function)(const struct parallel *parallel, void *argument), void *argument,
-               struct error *error)
+bool lanes_run(struct lanes *lanes, double flop, void (*function)(const struct parallel *parallel, void *argument),
+               void *argument, struct error *error)
 {
     if (!lanes->pool) {
         function(&parallel_serial, argument);
         return true;
     }
-    struct lanes_job ours = {.job = {.run = run_job}, .lanes = lanes, .function = function, .argument = argument};
+    struct lanes_job ours = {
+        .job = {.run = run_job, .flop = flop}, .lanes = lanes, .function = function, .argument = argument};
     if (!pool_submit(lanes->pool, &ours.job, error))
         return false;
     pthread_mutex_lock(&lanes->mutex);

@@ -12,9 +12,10 @@ struct lanes;
  * number of usable processors, as the server does it. */
 struct lanes *lanes_create(unsigned count, struct error *error);
 
-/* Calls function(parallel, argument) once, on a worker, and returns when it has returned. One thread at a time. */
-bool lanes_run(struct lanes *lanes, void (*function)(const struct parallel *parallel, void *argument), void *argument,
-               struct error *error);
+/* Calls function(parallel, argument) once, on a worker, and returns when it has returned. One thread at a time. By
+ * `flop` the pool takes the job for a light or a heavy one, as a request's. */
+bool lanes_run(struct lanes *lanes, double flop, void (*function)(const struct parallel *parallel, void *argument),
+               void *argument, struct error *error);
 
 /* lanes_free(NULL) is fine. */
 void lanes_free(struct lanes *lanes);
