@@ -17,7 +17,6 @@ static struct pool *pool;
 /* A job that takes its companions and notes which, twice. */
 struct leader {
     struct job job;
-    _Atomic unsigned *ended;
     unsigned order[JOBS], n_taken; /* its companions' indices */
     bool second_found;
     size_t running;
@@ -26,6 +25,7 @@ struct leader {
 };
 
 static struct leader jobs[JOBS];
+static _Atomic unsigned ended; /* of them */
 
 static void run_leader(struct job *job, enum job_end end)
 {
@@ -39,13 +39,13 @@ static void run_leader(struct job *job, enum job_end end)
         leader->second_found = job_take_companions(job) != NULL;
         leader->running = pool_state(pool).running;
     }
-    atomic_fetch_add(leader->ended, 1 + leader->n_taken);
+    atomic_fetch_add(&ended, 1 + leader->n_taken);
 }
 
-static void set(size_t i, const void *key, size_t rows, double flop, _Atomic unsigned *ended)
+static void set(size_t i, const void *key, size_t rows, double flop)
 {
-    jobs[i] = (struct leader){
-        .job = {.run = run_leader, .batch_key = key, .batch_rows = rows, .flop = flop}, .ended = ended, .all = jobs};
+    jobs[i] =
+        (struct leader){.job = {.run = run_leader, .batch_key = key, .batch_rows = rows, .flop = flop}, .all = jobs};
 }
 
 static void start(unsigned workers, size_t batch_rows, uint64_t delay_ns)
@@ -75,16 +75,15 @@ static void queue_up(struct gate *gate, size_t count)
 
 START_TEST(companions_of_a_key_oldest_first_up_to_the_limit)
 {
-    _Atomic unsigned ended = 0;
-    struct gate gate;
+    static struct gate gate;
     start(1, ROWS, 0);
-    set(0, &key_a, 3, LIGHT, &ended);
-    set(1, &key_b, 1, LIGHT, &ended); /* of another key */
-    set(2, &key_a, 2, LIGHT, &ended);
-    set(3, NULL, 1, LIGHT, &ended);
-    set(4, &key_a, 4, LIGHT, &ended); /* too large beside 3 + 2 */
-    set(5, &key_a, 3, LIGHT, &ended); /* makes 8 */
-    set(6, &key_a, 1, LIGHT, &ended); /* is one too many */
+    set(0, &key_a, 3, LIGHT);
+    set(1, &key_b, 1, LIGHT); /* of another key */
+    set(2, &key_a, 2, LIGHT);
+    set(3, NULL, 1, LIGHT);
+    set(4, &key_a, 4, LIGHT); /* too large beside 3 + 2 */
+    set(5, &key_a, 3, LIGHT); /* makes 8 */
+    set(6, &key_a, 1, LIGHT); /* is one too many */
     queue_up(&gate, 7);
     sem_post(&gate.leave);
     await_count(&ended, 7);
@@ -108,13 +107,12 @@ END_TEST
 
 START_TEST(heavy_jobs_are_no_companions)
 {
-    _Atomic unsigned ended = 0;
-    struct gate gate, busy;
+    static struct gate gate, busy;
     start(2, ROWS, 0);
     enter_gate(pool, &busy, HEAVY);
-    set(0, &key_a, 1, LIGHT, &ended);
-    set(1, &key_a, 1, HEAVY, &ended);
-    set(2, &key_a, 1, LIGHT, &ended);
+    set(0, &key_a, 1, LIGHT);
+    set(1, &key_a, 1, HEAVY);
+    set(2, &key_a, 1, LIGHT);
     queue_up(&gate, 3);
     sem_post(&gate.leave);
     await_count(&ended, 3);
@@ -127,12 +125,11 @@ END_TEST
 
 START_TEST(no_companions_without_leave_key_worker_or_room)
 {
-    _Atomic unsigned ended = 0;
-    struct gate gate;
+    static struct gate gate;
     start(1, 0, HOUR); /* without batches there is no waiting for them */
-    set(0, &key_a, 0, LIGHT, &ended);
-    set(1, &key_a, 0, LIGHT, &ended);
-    set(2, &key_a, 1, LIGHT, &ended);
+    set(0, &key_a, 0, LIGHT);
+    set(1, &key_a, 0, LIGHT);
+    set(2, &key_a, 1, LIGHT);
     queue_up(&gate, 3);
     sem_post(&gate.leave);
     await_count(&ended, 3);
@@ -142,10 +139,10 @@ START_TEST(no_companions_without_leave_key_worker_or_room)
 
     start(1, ROWS, 0);
     ended = 0;
-    set(0, &key_a, ROWS + 1, LIGHT, &ended);
-    set(1, &key_a, 0, LIGHT, &ended);
-    set(2, NULL, 1, LIGHT, &ended);
-    set(3, NULL, 1, LIGHT, &ended);
+    set(0, &key_a, ROWS + 1, LIGHT);
+    set(1, &key_a, 0, LIGHT);
+    set(2, NULL, 1, LIGHT);
+    set(3, NULL, 1, LIGHT);
     queue_up(&gate, 4);
     run_leader(&jobs[2].job, JOB_RUN); /* by its caller */
     ck_assert_uint_eq(jobs[2].n_taken, 0);
@@ -158,11 +155,10 @@ END_TEST
 
 START_TEST(companions_are_not_to_be_withdrawn)
 {
-    _Atomic unsigned ended = 0;
-    struct gate gate;
+    static struct gate gate;
     start(1, ROWS, 0);
     for (size_t i = 0; i < 4; i++)
-        set(i, &key_a, 1, i == 3 ? HEAVY : LIGHT, &ended);
+        set(i, &key_a, 1, i == 3 ? HEAVY : LIGHT);
     queue_up(&gate, 4);
     ck_assert(pool_withdraw(pool, &jobs[1].job));
     ck_assert(pool_withdraw(pool, &jobs[3].job)); /* of the other class */
@@ -177,14 +173,13 @@ END_TEST
 
 START_TEST(depth_and_dropping_are_of_both_classes)
 {
-    _Atomic unsigned ended = 0;
     struct error error;
-    struct gate gate;
+    static struct gate gate;
     struct pool_options options = {.workers = 1, .queue_depth = 3};
     pool = pool_create(&options, &error);
     ck_assert_ptr_nonnull(pool);
     for (size_t i = 0; i < 4; i++)
-        set(i, NULL, 1, i % 2 ? HEAVY : LIGHT, &ended);
+        set(i, NULL, 1, i % 2 ? HEAVY : LIGHT);
     queue_up(&gate, 3);
     ck_assert(!pool_submit(pool, &jobs[3].job, &error));
     ck_assert_int_eq(error.code, ERROR_QUEUE_FULL);
@@ -200,15 +195,15 @@ END_TEST
 
 START_TEST(a_batch_waits_until_it_is_full)
 {
-    _Atomic unsigned ended = 0, clock = 0;
+    _Atomic unsigned clock = 0;
     struct noted *others = make_jobs(3, &clock);
     for (unsigned workers = 1; workers <= 3; workers++) {
         start(workers, ROWS, HOUR);
         ended = clock = 0;
-        set(0, &key_a, 5, LIGHT, &ended);
-        set(1, &key_b, 5, LIGHT, &ended);
-        set(2, &key_a, 2, LIGHT, &ended);
-        set(3, &key_a, 1, LIGHT, &ended);
+        set(0, &key_a, 5, LIGHT);
+        set(1, &key_b, 5, LIGHT);
+        set(2, &key_a, 2, LIGHT);
+        set(3, &key_a, 1, LIGHT);
         for (size_t i = 0; i < 3; i++)
             submit(pool, &jobs[i].job);
         submit(pool, &others[workers - 1].job); /* one without a key is run at once */
@@ -232,9 +227,8 @@ END_TEST
 
 START_TEST(a_job_of_a_whole_batch_waits_for_nobody)
 {
-    _Atomic unsigned ended = 0;
     start(2, ROWS, HOUR);
-    set(0, &key_a, ROWS, LIGHT, &ended);
+    set(0, &key_a, ROWS, LIGHT);
     submit(pool, &jobs[0].job);
     await_count(&ended, 1);
 }
@@ -242,11 +236,10 @@ END_TEST
 
 START_TEST(a_batch_is_full_without_the_one_that_left)
 {
-    _Atomic unsigned ended = 0;
-    struct gate gate;
+    static struct gate gate;
     start(1, ROWS, HOUR);
     for (size_t i = 0; i < 3; i++)
-        set(i, &key_a, 4, LIGHT, &ended);
+        set(i, &key_a, 4, LIGHT);
     queue_up(&gate, 3);
     ck_assert(pool_withdraw(pool, &jobs[0].job));
     sem_post(&gate.leave);
@@ -258,11 +251,10 @@ END_TEST
 
 START_TEST(what_a_batch_leaves_may_be_another_one)
 {
-    _Atomic unsigned ended = 0;
-    struct gate gate;
+    static struct gate gate;
     start(1, ROWS, HOUR);
     for (size_t i = 0; i < 5; i++)
-        set(i, &key_a, 4, LIGHT, &ended);
+        set(i, &key_a, 4, LIGHT);
     queue_up(&gate, 5);
     sem_post(&gate.leave);
     await_count(&ended, 4);
@@ -276,11 +268,11 @@ END_TEST
 START_TEST(sleepers_wake_for_a_batch_that_is_old_enough)
 {
     for (unsigned workers = 1; workers <= 4; workers++) {
-        _Atomic unsigned ended = 0;
+        ended = 0;
         start(workers, ROWS, 3000000);
         await_rest(pool);
-        set(0, &key_a, 1, LIGHT, &ended);
-        set(1, &key_b, 1, LIGHT, &ended);
+        set(0, &key_a, 1, LIGHT);
+        set(1, &key_b, 1, LIGHT);
         submit(pool, &jobs[0].job);
         submit(pool, &jobs[1].job);
         await_count(&ended, 2);
@@ -315,12 +307,12 @@ START_TEST(batches_form_within_a_heavy_job)
     static const uint64_t delays[] = {0, 3000000, HOUR};
     static const size_t rows[][3] = {{2, 3, 3}, {2, 2, 2}, {2, 3, 3}}; /* the second one never is full */
     for (size_t d = 0; d < 3; d++) {
-        _Atomic unsigned ended = 0;
-        struct gate gate;
+        ended = 0;
+        static struct gate gate;
         struct staged staged = {.job = {.run = run_staged, .flop = HEAVY}, .ended = &ended, .wanted = 3};
         start(1, ROWS, delays[d]);
         for (size_t i = 0; i < 3; i++)
-            set(i, &key_a, rows[d][i], LIGHT, &ended);
+            set(i, &key_a, rows[d][i], LIGHT);
         enter_gate(pool, &gate, LIGHT);
         submit(pool, &staged.job);
         for (size_t i = 0; i < 3; i++)
@@ -370,7 +362,7 @@ START_TEST(nested_jobs_do_not_nest)
 {
     for (unsigned workers = 1; workers <= 2; workers++) {
         _Atomic unsigned clock = 0;
-        struct gate gate, busy;
+        static struct gate gate, busy;
         struct noted *inner = make_jobs(1, &clock);
         struct nesting nesting = {.job.run = run_nesting, .inner = inner};
         struct staged staged = {.job = {.run = run_staged, .flop = HEAVY}, .ended = &clock, .wanted = 1};
