@@ -59,8 +59,10 @@ static void run_tiles(void *context, size_t n_tiles, void (*tile)(void *argument
     pool_unlock(pool);
     pool_wake(pool, call);
 
+    struct seat_watch watch = seat_watch_begin(&worker->seat);
     while (region_run_tile(&worker->region, &opening, worker->index))
         job_yield(job);
+    seat_watch_end(&worker->seat, &watch);
     pool_lock(pool);
     unlink_open(worker);
     pool_unlock(pool);

@@ -7,6 +7,7 @@
 #include "runtime/job_queue.h"
 #include "runtime/pool.h"
 #include "runtime/region.h"
+#include "runtime/seat.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -24,6 +25,7 @@ struct worker {
     bool heavy;               /* that job is heavy; under the mutex */
     struct batch *batch;      /* of the innermost job it runs; its own thread's */
     struct worker *helped;    /* whose region it left last, for want of tiles; its own thread's */
+    struct seat seat;         /* its own thread's */
     struct worker *next_open; /* in the pool's list of open regions */
     struct region region;
 };

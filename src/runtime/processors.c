@@ -74,3 +74,14 @@ bool processors_pin(unsigned n)
     CPU_FREE(mask);
     return pinned;
 }
+
+bool processors_unpin(void)
+{
+    size_t bytes;
+    cpu_set_t *mask = process_mask(&bytes);
+    if (!mask)
+        return false;
+    bool unpinned = pthread_setaffinity_np(pthread_self(), bytes, mask) == 0;
+    CPU_FREE(mask);
+    return unpinned;
+}

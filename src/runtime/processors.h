@@ -17,5 +17,7 @@ struct processors processors_with_quota(unsigned allowed, double quota);
 
 /* Pins the calling thread to the n-th CPU of the process's affinity mask. False when the system refuses. */
 bool processors_pin(unsigned n);
+/* Lets it run on all of them again. */
+bool processors_unpin(void);
 
 #endif

@@ -2,7 +2,6 @@
 #include "base/clock.h"
 #include "base/size.h"
 #include "runtime/pool_parts.h"
-#include "runtime/processors.h"
 #include "runtime/schedule.h"
 
 #include <stdio.h>
@@ -22,7 +21,8 @@ bool pool_light_waits(struct pool *pool)
     return due != CLOCK_NEVER && (due == 0 || due <= clock_ns());
 }
 
-static enum choice choose(const struct pool *pool, uint64_t now, uint64_t *due)
+/* For a worker that does not help before `away_until`. */
+static enum choice choose(const struct pool *pool, uint64_t away_until, uint64_t now, uint64_t *due)
 {
     struct outlook outlook = {.now = now,
                               .last_light = pool->last_light,
@@ -33,7 +33,13 @@ static enum choice choose(const struct pool *pool, uint64_t now, uint64_t *due)
     for (const struct worker *owner = pool->open; owner; owner = owner->next_open)
         if (region_has_tiles(&owner->region))
             *(owner->heavy ? &outlook.heavy_region : &outlook.light_region) = true;
-    return schedule_choose(&outlook, due);
+    if (now >= away_until || !(outlook.light_region || outlook.heavy_region))
+        return schedule_choose(&outlook, due);
+    outlook.light_region = outlook.heavy_region = false;
+    enum choice choice = schedule_choose(&outlook, due);
+    if (away_until < *due)
+        *due = away_until;
+    return choice;
 }
 
 /* Sleeping and waking */
@@ -45,7 +51,7 @@ struct call pool_announce(struct pool *pool, uint64_t now, size_t n)
     atomic_fetch_add_explicit(&pool->news, 1, memory_order_relaxed);
     if (!pool->sleeping && !pool->timekeeper)
         return call;
-    if (choose(pool, now, &due) != CHOICE_NONE) {
+    if (choose(pool, 0, now, &due) != CHOICE_NONE) {
         n -= size_min(n, pool->spinning); /* they see the news */
         call.sleepers = (unsigned)size_min(n, pool->sleeping);
         call.timekeeper = n > pool->sleeping && pool->timekeeper;
@@ -70,7 +76,7 @@ void pool_wake(struct pool *pool, struct call call)
 static void hand_over(struct pool *pool, uint64_t now)
 {
     uint64_t due;
-    if (!pool->timekeeper && pool->sleeping && (choose(pool, now, &due) != CHOICE_NONE || due != CLOCK_NEVER))
+    if (!pool->timekeeper && pool->sleeping && (choose(pool, 0, now, &due) != CHOICE_NONE || due != CLOCK_NEVER))
         pthread_cond_signal(&pool->work);
 }
 
@@ -112,7 +118,7 @@ static void keep_time(struct pool *pool, uint64_t due)
     pool_publish(pool);
     /* Light traffic is over: a region has work for all. */
     uint64_t now;
-    if (due != CLOCK_NEVER && pool->sleeping && (now = clock_ns()) >= due && choose(pool, now, &due) == CHOICE_HELP)
+    if (due != CLOCK_NEVER && pool->sleeping && (now = clock_ns()) >= due && choose(pool, 0, now, &due) == CHOICE_HELP)
         pthread_cond_broadcast(&pool->work);
 }
 
@@ -210,12 +216,14 @@ static void help(struct worker *worker, bool light_only, uint64_t now)
     hand_over(pool, now);
     pool_unlock(pool);
     worker->helped = owner;
+    struct seat_watch watch = seat_watch_begin(&worker->seat);
     while (region_run_tile(&owner->region, &opening, worker->index)) {
         if (heavy && pool_light_waits(pool)) {
             worker->helped = NULL;
             break;
         }
     }
+    seat_watch_end(&worker->seat, &watch);
     pool_lock(pool);
 }
 
@@ -226,12 +234,11 @@ void *worker_main(void *argument)
     char name[16]; /* the system's limit */
     snprintf(name, sizeof name, "worker %u", worker->index);
     pthread_setname_np(pthread_self(), name);
-    if (pool->pin)
-        processors_pin(worker->index); /* where the system refuses, it runs unpinned */
+    seat_init(&worker->seat, pool->pin, worker->index, clock_ns());
     pool_lock(pool);
     for (bool over = false; !over;) {
         uint64_t due, now = clock_ns();
-        switch (choose(pool, now, &due)) {
+        switch (choose(pool, worker->seat.away_until, now, &due)) {
         case CHOICE_LIGHT:
             run_next(worker, &pool->light, false, now);
             break;

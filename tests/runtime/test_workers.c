@@ -327,6 +327,39 @@ START_TEST(all_helpers_come_when_the_grace_is_over)
 }
 END_TEST
 
+static void long_tile(struct tiled *tiled, size_t index)
+{
+    (void)tiled;
+    (void)index;
+    nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+}
+
+/* Two workers that are without their CPUs for a while in tiles, and then must both be there. */
+static void run_meeting_after_loss(struct job *job, enum job_end end)
+{
+    struct tiled *tiled = (struct tiled *)job;
+    struct parallel parallel = job_parallel(job);
+    tiled->tile = long_tile;
+    parallel.run(parallel.context, 2, call_tile, tiled);
+    tiled->tile = meet;
+    run_tiled(job, end);
+}
+
+START_TEST(who_lost_its_cpu_comes_back_to_help)
+{
+    struct pool *pool = make_pool(2, 8, true);
+    for (int round = 0; round < 4; round++) {
+        struct tiled tiled;
+        tiled_init(&tiled, pool, 2, meet);
+        tiled.job.run = run_meeting_after_loss;
+        submit(pool, &tiled.job);
+        ck_assert(await(&tiled.done));
+        ck_assert_uint_eq(tiled.missed, 0);
+    }
+    pool_free(pool);
+}
+END_TEST
+
 /* Arenas: the first look is at the start, the next one a minute later, which is longer than a test may take; here it is
  * seen that the look at the start is not the end of the pool. */
 START_TEST(idle_workers_look_after_arenas)
@@ -432,6 +465,7 @@ Suite *suite(void)
     tcase_add_test(t, a_helper_leaves_for_a_light_job);
     tcase_add_test(t, helpers_come_when_the_grace_is_over);
     tcase_add_test(t, all_helpers_come_when_the_grace_is_over);
+    tcase_add_test(t, who_lost_its_cpu_comes_back_to_help);
     tcase_add_test(t, idle_workers_look_after_arenas);
     tcase_add_test(t, everything_at_once);
     suite_add_tcase(s, t);
