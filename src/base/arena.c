@@ -5,8 +5,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
-#define HUGE_PAGE ((size_t)2 << 20)
+#define SMALL_PAGE ((size_t)4 << 10)
+#define HUGE_PAGE  ((size_t)2 << 20)
 
 static bool round_up(size_t bytes, size_t to, size_t *rounded)
 {
@@ -36,6 +38,30 @@ bool arena_reserve(struct arena *arena, size_t bytes)
                 MADV_HUGEPAGE); /* a first touch of 4 KiB pages costs more than the arithmetic done on them */
     arena_free(arena);
     *arena = (struct arena){.base = base, .capacity = capacity};
+    return true;
+}
+
+/* The kernel does it in one call from version 5.14 on. */
+static void touch(char *base, size_t bytes)
+{
+#ifdef MADV_POPULATE_WRITE
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), before = (size_t)(-(uintptr_t)base & (page - 1));
+    if (bytes > before && madvise(base + before, bytes - before, MADV_POPULATE_WRITE) == 0)
+        bytes = before;
+#endif
+    for (size_t i = 0; i < bytes; i += SMALL_PAGE)
+        ((volatile char *)base)[i] = 0;
+    if (bytes)
+        ((volatile char *)base)[bytes - 1] = 0;
+}
+
+bool arena_reserve_touched(struct arena *arena, size_t bytes)
+{
+    bool fresh = bytes > arena->capacity;
+    if (!arena_reserve(arena, bytes))
+        return false;
+    if (fresh)
+        touch(arena->base, arena->capacity);
     return true;
 }
 

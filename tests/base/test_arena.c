@@ -2,7 +2,10 @@
 #include "suite.h"
 
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 START_TEST(pieces_are_aligned_apart_and_writable)
 {
@@ -77,6 +80,29 @@ START_TEST(needs_are_overflow_checked)
 }
 END_TEST
 
+START_TEST(touched_memory_is_there)
+{
+    static const size_t sizes[] = {100, 70000, 300001, 5000000};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct arena arena = {0};
+        ck_assert(arena_reserve_touched(&arena, sizes[i]));
+        size_t page = (size_t)sysconf(_SC_PAGESIZE), offset = (size_t)((uintptr_t)arena.base % page);
+        size_t n_pages = (offset + arena.capacity + page - 1) / page;
+        unsigned char *present = calloc(n_pages, 1);
+        ck_assert_int_eq(mincore(arena.base - offset, offset + arena.capacity, present), 0);
+        for (size_t p = 0; p < n_pages; p++)
+            ck_assert(present[p] & 1);
+        free(present);
+        char *base = arena.base;
+        ck_assert(arena_reserve_touched(&arena, sizes[i] / 2));
+        ck_assert_ptr_eq(arena.base, base);
+        ck_assert(!arena_reserve_touched(&arena, SIZE_MAX));
+        ck_assert_ptr_eq(arena.base, base);
+        arena_free(&arena);
+    }
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *s = suite_create("arena");
@@ -85,6 +111,7 @@ Suite *suite(void)
     tcase_add_test(c, more_than_was_reserved_is_refused);
     tcase_add_test(c, the_rest_is_one_piece_that_is_shortened);
     tcase_add_test(c, needs_are_overflow_checked);
+    tcase_add_test(c, touched_memory_is_there);
     suite_add_tcase(s, c);
     return s;
 }
