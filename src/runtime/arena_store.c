@@ -1,8 +1,12 @@
-/* Arenas between requests: see arena_store.h. Any thread; one mutex guards the list and is never held while memory is
- * taken from the system or given back. */
+/* Arenas between requests: see arena_store.h. Any thread; one mutex guards the lists and is never held while memory is
+ * taken from the system or given back.
+ *
+ * Every request takes some arenas, and after a burst thousands are spare: so there is a list for each class of sizes,
+ * eight to an octave, and a new arena has the size of its class. Then the first one of a list is as good as any. */
 #include "runtime/arena_store.h"
 
 #include "base/clock.h"
+#include "base/size.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -14,12 +18,32 @@ struct spare {
     struct spare *next;
 };
 _Static_assert(sizeof(struct spare) <= ARENA_ALIGNMENT, "the smallest arena holds it");
+_Static_assert(ARENA_ALIGNMENT == 64, "the first class");
+
+/* Sizes from 2^6 to the end of size_t. */
+#define FIRST_OCTAVE 6
+#define SIZE_BITS    ((unsigned)(8 * sizeof(size_t)))
+#define CLASSES      ((SIZE_BITS - FIRST_OCTAVE) * 8)
+#define WORDS        ((CLASSES + 63) / 64)
 
 struct arena_store {
     pthread_mutex_t mutex;
-    struct spare *newest; /* in the order in which they became spare */
-    size_t bytes;         /* of all spare ones */
+    struct spare *lists[CLASSES]; /* those that are at least as large as the class, the newest first */
+    uint64_t filled[WORDS];       /* a bit for each list that is not empty */
+    size_t bytes;                 /* of all spare ones */
 };
+
+/* The last class that is not larger than `bytes` (at least 2^FIRST_OCTAVE). */
+static unsigned class_of(size_t bytes)
+{
+    unsigned octave = SIZE_BITS - 1 - (unsigned)__builtin_clzl(bytes);
+    return (octave - FIRST_OCTAVE) * 8 + ((unsigned)(bytes >> (octave - 3)) & 7);
+}
+
+static size_t class_bytes(unsigned class)
+{
+    return (size_t)(8 + class % 8) << (class / 8 + FIRST_OCTAVE - 3);
+}
 
 struct arena_store *arena_store_create(struct error *error)
 {
@@ -45,49 +69,52 @@ void arena_store_free(struct arena_store *store)
 {
     if (!store)
         return;
-    free_list(store->newest);
+    for (unsigned class = 0; class < CLASSES; class ++)
+        free_list(store->lists[class]);
     pthread_mutex_destroy(&store->mutex);
     free(store);
 }
 
-/* The smallest one of at least `bytes`, or the largest one. Of equal ones the newest: its pages are the likeliest to be
- * in the caches, and the oldest may go. */
-static struct spare **best_fit(struct arena_store *store, size_t bytes)
+/* Takes the spare one at `at` out of the list of its class. */
+static struct spare *unlink_spare(struct arena_store *store, unsigned class, struct spare **at)
 {
-    struct spare **best = &store->newest;
-    for (struct spare **at = best; *at; at = &(*at)->next) {
-        size_t have = (*best)->arena.capacity, here = (*at)->arena.capacity;
-        if (have < bytes ? here > have : here >= bytes && here < have)
-            best = at;
-    }
-    return best;
+    struct spare *spare = *at;
+    *at = spare->next;
+    store->bytes -= spare->arena.capacity;
+    if (!store->lists[class])
+        store->filled[class / 64] &= ~(UINT64_C(1) << class % 64);
+    return spare;
 }
 
-static void push(struct arena_store *store, struct arena arena)
+/* The first class from `class` on that is not empty, else the last one before; CLASSES when nothing is spare. */
+static unsigned best_class(const struct arena_store *store, unsigned class)
 {
-    struct spare *spare = (struct spare *)arena.base;
-    *spare = (struct spare){.arena = arena};
-    pthread_mutex_lock(&store->mutex);
-    spare->since = clock_ns(); /* under the lock: the list is in the order of `since` */
-    spare->next = store->newest;
-    store->newest = spare;
-    store->bytes += arena.capacity;
-    pthread_mutex_unlock(&store->mutex);
+    unsigned word = class / 64;
+    uint64_t bits = store->filled[word] & ~UINT64_C(0) << class % 64;
+    while (!bits && ++word < WORDS)
+        bits = store->filled[word];
+    if (bits)
+        return word * 64 + (unsigned)__builtin_ctzll(bits);
+    for (word = class / 64 + 1; word-- > 0;)
+        if (store->filled[word])
+            return word * 64 + 63 - (unsigned)__builtin_clzll(store->filled[word]);
+    return CLASSES;
 }
 
 bool arena_store_take(struct arena_store *store, size_t bytes, struct arena *arena)
 {
     struct arena taken = {0};
+    if (bytes > SIZE_MAX / 2)
+        return false;
     if (bytes > 0) {
+        unsigned wanted = class_of(size_max(bytes, ARENA_ALIGNMENT));
+        wanted += class_bytes(wanted) < bytes;
         pthread_mutex_lock(&store->mutex);
-        struct spare **best = best_fit(store, bytes);
-        if (*best) {
-            taken = (*best)->arena;
-            store->bytes -= taken.capacity;
-            *best = (*best)->next;
-        }
+        unsigned class = best_class(store, wanted);
+        if (class < CLASSES)
+            taken = unlink_spare(store, class, &store->lists[class])->arena;
         pthread_mutex_unlock(&store->mutex);
-        if (!arena_reserve(&taken, bytes)) {
+        if (!arena_reserve(&taken, class_bytes(wanted))) {
             arena_store_put(store, &taken);
             return false;
         }
@@ -98,40 +125,46 @@ bool arena_store_take(struct arena_store *store, size_t bytes, struct arena *are
 
 void arena_store_put(struct arena_store *store, struct arena *arena)
 {
-    arena_reset(arena);
-    if (arena->capacity)
-        push(store, *arena);
+    if (arena->capacity) {
+        arena_reset(arena);
+        unsigned class = class_of(arena->capacity);
+        struct spare *spare = (struct spare *)arena->base;
+        *spare = (struct spare){.arena = *arena, .since = clock_ns()};
+        pthread_mutex_lock(&store->mutex);
+        spare->next = store->lists[class];
+        store->lists[class] = spare;
+        store->filled[class / 64] |= UINT64_C(1) << class % 64;
+        store->bytes += spare->arena.capacity;
+        pthread_mutex_unlock(&store->mutex);
+    }
     *arena = (struct arena){0};
 }
 
-/* Takes the oldest one that is to go one day, and is due at `now`, out of the list; else NULL, and *due when. */
-static struct spare *take_due(struct arena_store *store, uint64_t now, uint64_t *due)
+/* Moves what is due at `now` from the list to *expired; *due becomes the time when the next one is, if that is sooner.
+ */
+static void expire_class(struct arena_store *store, unsigned class, uint64_t now, struct spare **expired, uint64_t *due)
 {
-    struct spare **oldest = NULL;
-    *due = CLOCK_NEVER;
-    for (struct spare **at = &store->newest; *at; at = &(*at)->next)
-        if ((*at)->arena.capacity > ARENA_STORE_LARGE_BYTES || store->bytes > ARENA_STORE_KEPT_BYTES)
-            oldest = at;
-    if (!oldest)
-        return NULL;
-    struct spare *spare = *oldest;
-    *due = spare->since + ARENA_STORE_NS;
-    if (now < *due)
-        return NULL;
-    store->bytes -= spare->arena.capacity;
-    *oldest = spare->next;
-    return spare;
+    struct spare **at = &store->lists[class];
+    while (*at && ((*at)->arena.capacity > ARENA_STORE_LARGE_BYTES || store->bytes > ARENA_STORE_KEPT_BYTES)) {
+        uint64_t end = (*at)->since + ARENA_STORE_NS;
+        if (end > now) {
+            *due = end < *due ? end : *due;
+            at = &(*at)->next;
+        } else {
+            struct spare *spare = unlink_spare(store, class, at);
+            spare->next = *expired;
+            *expired = spare;
+        }
+    }
 }
 
 uint64_t arena_store_expire(struct arena_store *store, uint64_t now)
 {
-    struct spare *expired = NULL, *spare;
-    uint64_t due;
+    struct spare *expired = NULL;
+    uint64_t due = CLOCK_NEVER;
     pthread_mutex_lock(&store->mutex);
-    while ((spare = take_due(store, now, &due))) {
-        spare->next = expired;
-        expired = spare;
-    }
+    for (unsigned class = CLASSES; class -- > 0;) /* the largest first */
+        expire_class(store, class, now, &expired, &due);
     pthread_mutex_unlock(&store->mutex);
     free_list(expired);
     return due;

@@ -26,7 +26,8 @@ struct arena_store *arena_store_create(struct error *error);
 void arena_store_free(struct arena_store *store);
 
 /* An empty arena of at least `bytes`: the smallest spare one that is large enough, else the largest spare one regrown,
- * else a new one. False when there is no memory to be had; *arena is then untouched. `bytes` 0: no memory at all. */
+ * else a new one, up to an eighth larger than asked; among spare ones that differ by less than an eighth the one used
+ * last. False when there is no memory to be had; *arena is then untouched. `bytes` 0: no memory at all. */
 bool arena_store_take(struct arena_store *store, size_t bytes, struct arena *arena);
 
 /* Resets the arena and takes it over; *arena is zero afterwards. It may have been regrown, and may be without memory.

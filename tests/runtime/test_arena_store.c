@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MIB ((size_t)1 << 20)
@@ -108,6 +109,53 @@ START_TEST(largest_is_regrown)
 }
 END_TEST
 
+START_TEST(new_ones_are_an_eighth_larger_at_most)
+{
+    for (size_t bytes = 1; bytes < MIB; bytes += bytes / 9 + 1) {
+        struct arena arena = {0};
+        struct error error;
+        struct arena_store *fresh = arena_store_create(&error);
+        ck_assert(arena_store_take(fresh, bytes, &arena));
+        ck_assert_uint_ge(arena.capacity, bytes);
+        ck_assert_uint_le(arena.capacity, bytes + bytes / 8 + ARENA_ALIGNMENT);
+        arena_store_put(fresh, &arena);
+        arena_store_free(fresh);
+    }
+}
+END_TEST
+
+/* Against a search of all: what is certainly large enough is taken, and nothing that is larger without need. */
+START_TEST(best_fit_among_many)
+{
+    enum { COUNT = 60 };
+    struct arena arenas[COUNT];
+    size_t capacities[COUNT];
+    unsigned seed = 1;
+    for (size_t i = 0; i < COUNT; i++) {
+        arenas[i] = take((size_t)rand_r(&seed) % 3000 + 1 + ((size_t)rand_r(&seed) % 3 ? 0 : 200000));
+        capacities[i] = arenas[i].capacity;
+    }
+    for (size_t i = 0; i < COUNT; i++)
+        arena_store_put(store, &arenas[i]);
+    for (size_t round = 0; round < COUNT / 2; round++) {
+        size_t bytes = (size_t)rand_r(&seed) % 3000 + 1, enough = bytes + bytes / 8 + ARENA_ALIGNMENT, best = SIZE_MAX;
+        for (size_t i = 0; i < COUNT; i++)
+            if (capacities[i] >= enough && capacities[i] < best)
+                best = capacities[i];
+        ck_assert_uint_lt(best, SIZE_MAX);
+        arenas[round] = take(bytes);
+        size_t found = 0;
+        while (found < COUNT && capacities[found] != arenas[round].capacity)
+            found++;
+        ck_assert_uint_lt(found, COUNT); /* it was spare, not made or regrown */
+        ck_assert_uint_le(arenas[round].capacity, best + best / 8);
+        capacities[found] = 0;
+    }
+    for (size_t i = 0; i < COUNT / 2; i++)
+        arena_store_put(store, &arenas[i]);
+}
+END_TEST
+
 START_TEST(memory_that_is_not_there)
 {
     struct arena spare = take(1024), arena = {.used = 7};
@@ -119,6 +167,7 @@ START_TEST(memory_that_is_not_there)
     ck_assert_uint_eq(arena.used, 7);
     ck_assert(has(1024)); /* nothing was lost */
     ck_assert(!arena_store_take(store, SIZE_MAX, &arena));
+    ck_assert(!arena_store_take(store, SIZE_MAX / 2, &arena));
     ck_assert(has(1024));
 
     struct error error;
@@ -236,6 +285,8 @@ Suite *suite(void)
     tcase_add_test(t, nothing_is_no_memory);
     tcase_add_test(t, smallest_that_is_large_enough);
     tcase_add_test(t, largest_is_regrown);
+    tcase_add_test(t, new_ones_are_an_eighth_larger_at_most);
+    tcase_add_test(t, best_fit_among_many);
     tcase_add_test(t, memory_that_is_not_there);
     tcase_add_test(t, steady_state_allocates_nothing);
     tcase_add_test(t, large_ones_go_after_a_minute);
