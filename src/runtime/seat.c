@@ -32,6 +32,9 @@ struct seat_watch seat_watch_begin(struct seat *seat)
     uint64_t now = clock_ns();
     if (seat->away_until && now >= seat->away_until)
         take(seat, now);
+    if (!seat->suspect)
+        return (struct seat_watch){.wall = now};
+    seat->suspect--;
     return (struct seat_watch){.wall = now, .cpu = cpu_ns()};
 }
 
@@ -40,9 +43,13 @@ void seat_watch_end(struct seat *seat, const struct seat_watch *watch)
     if (!seat->wanted)
         return;
     uint64_t now = clock_ns(), wall = now - watch->wall;
-    /* The second clock is asked only when it can matter: it costs more than a small tile. */
-    uint64_t had = wall > SEAT_LOST_NS ? cpu_ns() - watch->cpu : wall;
-    seat_judge(seat, now, wall > had ? wall - had : 0);
+    if (wall <= SEAT_LOST_NS)
+        return;
+    seat->suspect = SEAT_SUSPECT;
+    if (watch->cpu) {
+        uint64_t had = cpu_ns() - watch->cpu;
+        seat_judge(seat, now, wall > had ? wall - had : 0);
+    }
 }
 
 void seat_judge(struct seat *seat, uint64_t now, uint64_t lost_ns)

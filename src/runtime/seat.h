@@ -25,6 +25,7 @@ struct seat {
     uint64_t taken_at;   /* clock_ns() */
     uint64_t away_until; /* it does not help before; 0: never away */
     uint64_t away_ns;    /* how long it was away the last time */
+    unsigned suspect;    /* so many watches yet ask how much CPU the thread had */
 };
 
 /* Binds the thread. Where the system refuses, it runs unbound. */
@@ -32,8 +33,11 @@ void seat_init(struct seat *seat, bool wanted, unsigned cpu, uint64_t now);
 
 /* Around tiles: takes the seat again where the time away is over, and looks how long the thread is without a CPU. */
 struct seat_watch {
-    uint64_t wall, cpu;
+    uint64_t wall, cpu; /* cpu: 0 where it is not asked */
 };
+/* To ask costs about a microsecond, more than some regions: it is done only for a while after one took so long that it
+ * may have lost the CPU. */
+#define SEAT_SUSPECT 16
 struct seat_watch seat_watch_begin(struct seat *seat);
 void seat_watch_end(struct seat *seat, const struct seat_watch *watch);
 
