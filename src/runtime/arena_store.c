@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/size.h"
 
+#include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -166,6 +167,11 @@ uint64_t arena_store_expire(struct arena_store *store, uint64_t now)
     for (unsigned class = CLASSES; class -- > 0;) /* the largest first */
         expire_class(store, class, now, &expired, &due);
     pthread_mutex_unlock(&store->mutex);
-    free_list(expired);
+    if (expired) {
+        free_list(expired);
+#ifdef __GLIBC__
+        malloc_trim(0); /* by itself it keeps what is freed below what is in use */
+#endif
+    }
     return due;
 }

@@ -7,8 +7,10 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
 
@@ -243,6 +245,43 @@ START_TEST(many_small_ones_go_until_few_are_left)
 }
 END_TEST
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* they keep what is freed */
+static long resident_mib(void)
+{
+    long pages = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_eq(fscanf(file, "%ld %ld", &pages, &resident), 2);
+    fclose(file);
+    return resident * sysconf(_SC_PAGESIZE) / (long)MIB;
+}
+
+/* From the second round on, the C library takes memory of such sizes from its heap, where something always lies on top.
+ */
+START_TEST(what_expires_goes_back_to_the_system)
+{
+    static const size_t sizes[] = {12 * MIB, 20 * MIB, 31 * MIB};
+    for (int round = 0; round < 4; round++) {
+        struct arena arenas[3];
+        void *on_top[3];
+        long before = resident_mib();
+        for (size_t i = 0; i < 3; i++) {
+            arenas[i] = take(sizes[i]);
+            memset(arenas[i].base, 1, arenas[i].capacity);
+            on_top[i] = malloc(5000);
+        }
+        ck_assert_int_ge(resident_mib(), before + 60);
+        for (size_t i = 0; i < 3; i++)
+            arena_store_put(store, &arenas[i]);
+        arena_store_expire(store, clock_ns() + 60 * CLOCK_SECOND);
+        ck_assert_int_le(resident_mib(), before + 4);
+        for (size_t i = 0; i < 3; i++)
+            free(on_top[i]);
+    }
+}
+END_TEST
+#endif
+
 static _Atomic unsigned n_shared;
 
 static void *use_and_put(void *argument)
@@ -291,6 +330,9 @@ Suite *suite(void)
     tcase_add_test(t, steady_state_allocates_nothing);
     tcase_add_test(t, large_ones_go_after_a_minute);
     tcase_add_test(t, many_small_ones_go_until_few_are_left);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    tcase_add_test(t, what_expires_goes_back_to_the_system);
+#endif
     tcase_add_test(t, threads_share_no_arena);
     suite_add_tcase(s, t);
     return s;
