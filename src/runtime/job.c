@@ -23,7 +23,7 @@ static void unlink_open(struct worker *worker)
 
 void job_yield(struct job *job)
 {
-    if (job->worker && job->heavy && !job->nested)
+    if (job->worker && job->heavy) /* which is never nested */
         worker_serve_light(job->worker);
 }
 

@@ -116,10 +116,6 @@ static void keep_time(struct pool *pool, uint64_t due)
     wait_until(&pool->alarm, &pool->mutex, pool->alarm_at);
     pool->timekeeper = false;
     pool_publish(pool);
-    /* Light traffic is over: a region has work for all. */
-    uint64_t now;
-    if (due != CLOCK_NEVER && pool->sleeping && (now = clock_ns()) >= due && choose(pool, 0, now, &due) == CHOICE_HELP)
-        pthread_cond_broadcast(&pool->work);
 }
 
 static void look_after_arenas(struct pool *pool, uint64_t now)

@@ -282,6 +282,31 @@ START_TEST(sleepers_wake_for_a_batch_that_is_old_enough)
 }
 END_TEST
 
+/* The one that wakes by time takes the first job and keeps it: another one has to wake by time from then on. */
+START_TEST(there_is_always_a_sleeper_that_keeps_the_time)
+{
+    static struct gate gate;
+    for (int early = 0; early < 2; early++) {
+        ended = 0;
+        start(2, ROWS, 3000000);
+        await_rest(pool);
+        gate_init(&gate, LIGHT);
+        gate.job.batch_key = &key_a;
+        set(0, &key_b, 1, LIGHT);
+        submit(pool, &gate.job);
+        if (early)
+            submit(pool, &jobs[0].job);
+        ck_assert(await(&gate.entered));
+        if (!early)
+            submit(pool, &jobs[0].job);
+        await_count(&ended, 1);
+        sem_post(&gate.leave);
+        pool_free(pool);
+    }
+    pool = NULL;
+}
+END_TEST
+
 /* Within heavy jobs */
 
 /* A heavy job of one stage after the other, until `ended` has come to `wanted`. */
@@ -430,6 +455,7 @@ Suite *suite(void)
     tcase_add_test(t, a_batch_is_full_without_the_one_that_left);
     tcase_add_test(t, what_a_batch_leaves_may_be_another_one);
     tcase_add_test(t, sleepers_wake_for_a_batch_that_is_old_enough);
+    tcase_add_test(t, there_is_always_a_sleeper_that_keeps_the_time);
     tcase_add_test(t, batches_form_within_a_heavy_job);
     tcase_add_test(t, nested_jobs_do_not_nest);
     tcase_add_test(t, light_jobs_do_not_yield);
