@@ -61,7 +61,7 @@ struct job {
 struct pool_options {
     unsigned workers;           /* at least 1 */
     size_t queue_depth;         /* jobs of both classes that may wait, at least 1 */
-    bool pin;                   /* worker n on CPU n */
+    bool pin;                   /* worker n on CPU n, while it has that for itself (seat.h) */
     struct arena_store *arenas; /* an idle worker frees what has been spare for long; NULL: none. Outlives the pool */
     size_t batch_rows;          /* of a job and its companions at most; 0: no companions */
     /* A light job with a key waits this long for companions, or until queued rows of its key reach `batch_rows`. 0:
