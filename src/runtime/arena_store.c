@@ -102,7 +102,7 @@ static unsigned best_class(const struct arena_store *store, unsigned class)
     return CLASSES;
 }
 
-bool arena_store_take(struct arena_store *store, size_t bytes, struct arena *arena)
+static bool take(struct arena_store *store, size_t bytes, bool touched, struct arena *arena)
 {
     struct arena taken = {0};
     if (bytes > SIZE_MAX / 2)
@@ -115,13 +115,24 @@ bool arena_store_take(struct arena_store *store, size_t bytes, struct arena *are
         if (class < CLASSES)
             taken = unlink_spare(store, class, &store->lists[class])->arena;
         pthread_mutex_unlock(&store->mutex);
-        if (!arena_reserve(&taken, class_bytes(wanted))) {
+        const size_t reserved = class_bytes(wanted);
+        if (!(touched ? arena_reserve_touched(&taken, reserved) : arena_reserve(&taken, reserved))) {
             arena_store_put(store, &taken);
             return false;
         }
     }
     *arena = taken;
     return true;
+}
+
+bool arena_store_take(struct arena_store *store, size_t bytes, struct arena *arena)
+{
+    return take(store, bytes, false, arena);
+}
+
+bool arena_store_take_touched(struct arena_store *store, size_t bytes, struct arena *arena)
+{
+    return take(store, bytes, true, arena);
 }
 
 void arena_store_put(struct arena_store *store, struct arena *arena)

@@ -39,7 +39,7 @@ bool forward_job_take_scratch(struct forward_job *job, size_t bytes, struct aren
 {
     if (!charge(job, bytes, error))
         return false;
-    if (!arena_store_take(job->request->server->parts.arenas, bytes, arena)) {
+    if (!arena_store_take_touched(job->request->server->parts.arenas, bytes, arena)) {
         discharge(job, bytes);
         return error_out_of_memory(error);
     }
@@ -185,8 +185,12 @@ static bool encode(struct forward_job *job, struct error *error)
     struct request *request = job->request;
     const size_t bytes = job->answer_bytes;
     struct text text;
-    if (!forward_job_take_scratch(job, bytes, &request->answer_memory, error))
+    if (!charge(job, bytes, error))
         return false;
+    if (!arena_store_take(request->server->parts.arenas, bytes, &request->answer_memory)) {
+        discharge(job, bytes);
+        return error_out_of_memory(error);
+    }
     text_init_fixed(&text, request->answer_memory.base, bytes);
     if (!job->route->encode(job, &text, error)) {
         forward_job_give_scratch(job, bytes, &request->answer_memory);
