@@ -1,7 +1,7 @@
 #include "lanes.h"
 
-#include "problem.h"
-#include "suite.h"
+#include "random.h"
+#include "require.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -39,18 +39,14 @@ static void run(void *context, size_t n_tiles, void (*tile)(void *argument, size
     if (n_tiles > lanes->largest_region)
         lanes->largest_region = n_tiles;
     size_t *order = malloc(n_tiles * sizeof *order);
-    ck_assert_ptr_nonnull(order);
-    for (size_t i = 0; i < n_tiles; i++) {
-        const size_t j = random_size(&random, 0, i);
-        order[i] = order[j];
-        order[j] = i;
-    }
+    require(order, "no memory for %zu tiles", n_tiles);
+    random_order(&random, order, n_tiles);
     struct loop loop = {.order = order, .n_tiles = n_tiles, .tile = tile, .argument = argument};
     struct thread threads[LANES_MOST];
     for (unsigned lane = 0; lane < lanes->parallel.lanes; lane++) {
         threads[lane].loop = &loop;
         threads[lane].lane = lane;
-        ck_assert_int_eq(pthread_create(&threads[lane].id, NULL, thread_main, &threads[lane]), 0);
+        require(pthread_create(&threads[lane].id, NULL, thread_main, &threads[lane]) == 0, "no thread");
     }
     for (unsigned lane = 0; lane < lanes->parallel.lanes; lane++)
         pthread_join(threads[lane].id, NULL);
@@ -65,7 +61,7 @@ static bool cancelled(void *context)
 
 void lanes_init(struct lanes *lanes, unsigned n_lanes, uint64_t seed)
 {
-    ck_assert_uint_le(n_lanes, LANES_MOST);
+    require(n_lanes <= LANES_MOST, "%u lanes", n_lanes);
     *lanes = (struct lanes){
         .parallel = {.run = run, .cancelled = cancelled, .context = lanes, .lanes = n_lanes},
         .seed = seed,

@@ -1,18 +1,10 @@
-/* Random attention problems, and their answers by plain loops in float64 that share nothing with the engine. */
+/* Random attention problems, and their answers by plain loops in float64 that share nothing with the engine. Needs
+ * no libcheck. */
 #ifndef ATTND_TESTS_ENGINE_PROBLEM_H
 #define ATTND_TESTS_ENGINE_PROBLEM_H
 
 #include "engine/forward.h"
-
-/* splitmix64: the same problems on every platform. */
-struct random {
-    uint64_t state;
-};
-uint64_t random_bits(struct random *random);
-/* In [low, high]. */
-size_t random_size(struct random *random, size_t low, size_t high);
-bool random_chance(struct random *random, double probability);
-double random_normal(struct random *random);
+#include "random.h"
 
 struct problem {
     struct attention_shape shape;
@@ -51,7 +43,9 @@ struct answer_sizes {
 };
 struct answer_sizes answer_sizes(const struct problem *problem);
 
-/* Filled with a value that no result has, so that what is not written shows. */
+/* Filled with a value that no result has, so that what is not written shows; one more number than the sizes stays so.
+ */
+#define ANSWER_UNWRITTEN (-1.2345e33f)
 struct answer answer_create(const struct problem *problem);
 void answer_free(struct answer *answer);
 struct forward_result answer_result(const struct problem *problem, const struct answer *answer);
@@ -59,7 +53,7 @@ struct forward_result answer_result(const struct problem *problem, const struct 
 /* By the definition, in float64, rounded at the end. */
 void reference_forward(const struct problem *problem, struct answer *answer);
 
-/* Runs one problem; aborts the test when the engine fails. */
+/* Runs one problem; ends the program when the engine fails. */
 void run_problem(const struct attention_layer *layer, const struct problem *problem, const struct parallel *parallel,
                  struct answer *answer);
 

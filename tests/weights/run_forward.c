@@ -5,6 +5,12 @@
 #include <math.h>
 #include <stdlib.h>
 
+bool use_kernels(size_t variant)
+{
+    struct error error;
+    return kernel_variants[variant]->supported() && engine_init(kernel_variants[variant]->name, &error);
+}
+
 struct forward_result run_forward(const struct attention_layer *layer, const struct forward_input *input)
 {
     const struct attention_shape *shape = attention_layer_shape(layer);

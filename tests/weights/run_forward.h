@@ -3,6 +3,10 @@
 #define ATTND_TESTS_WEIGHTS_RUN_FORWARD_H
 
 #include "engine/forward.h"
+#include "engine/kernels/kernels.h"
+
+/* Chooses the kernels of an instruction set, index of kernel_variants. False when it cannot run here. */
+bool use_kernels(size_t variant);
 
 /* Runs it, into fresh memory: output [B, Tq, d_model], attention [B, H, Tq, Tk]. Fails the running test when it cannot.
  */
