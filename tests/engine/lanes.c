@@ -24,7 +24,7 @@ static void *thread_main(void *argument)
 {
     const struct thread *thread = argument;
     struct loop *loop = thread->loop;
-    for (size_t i; (i = atomic_fetch_add(&loop->next, 1)) < loop->n_tiles;)
+    for (size_t i = thread->lane; i < loop->n_tiles; i = atomic_fetch_add(&loop->next, 1))
         loop->tile(loop->argument, loop->order[i], thread->lane);
     return NULL;
 }
@@ -41,7 +41,9 @@ static void run(void *context, size_t n_tiles, void (*tile)(void *argument, size
     size_t *order = malloc(n_tiles * sizeof *order);
     require(order, "no memory for %zu tiles", n_tiles);
     random_order(&random, order, n_tiles);
-    struct loop loop = {.order = order, .n_tiles = n_tiles, .tile = tile, .argument = argument};
+    /* Each lane has one tile of its own, so that all of them take part however late they start. */
+    struct loop loop = {
+        .order = order, .n_tiles = n_tiles, .next = lanes->parallel.lanes, .tile = tile, .argument = argument};
     struct thread threads[LANES_MOST];
     for (unsigned lane = 0; lane < lanes->parallel.lanes; lane++) {
         threads[lane].loop = &loop;
