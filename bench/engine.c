@@ -1,160 +1,405 @@
-/* How fast the engine is, beside what the processor could do in the same second. One lane, no HTTP.
- * usage: bench_engine [--json]      ATTND_ISA chooses the instruction set, as for the server */
+/* How fast the engine is, beside what the processor could do in the same second. One lane, no HTTP. docs/SPEED.md says
+ * what the sections are for and keeps their figures.
+ * usage: bench_engine [--json] [SECTION ...]      without sections, all of them
+ * ATTND_ISA chooses the instruction set, as for the server. */
 
 #include "base/arena.h"
 #include "engine/forward.h"
+#include "measure.h"
 #include "peak.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+/* Seconds for each measurement, shared by what is compared. */
+#define SECONDS 0.6
+
+static bool json;
+static size_t rows_printed;
+
+static void fail(const char *reason)
+{
+    fprintf(stderr, "bench_engine: %s\n", reason);
+    exit(EXIT_FAILURE);
+}
+
+/* One row: median, quartiles, and the bound that docs/SPEED.md holds it to, if any ("<=" or ">="). */
+static void print_row(const char *section, const char *what, struct spread s, const char *relation, double bound)
+{
+    if (json) {
+        printf("%s\n  {\"section\": \"%s\", \"row\": \"%s\", \"median\": %.5g, \"low\": %.5g, \"high\": %.5g",
+               rows_printed++ ? "," : "", section, what, s.median, s.low, s.high);
+        printf(relation ? ", \"bound\": \"%s %.5g\"}" : "}", relation, bound);
+    } else {
+        printf("%-9s %-52s %9.4g  [%.4g .. %.4g]", section, what, s.median, s.low, s.high);
+        if (relation)
+            printf("  %s %.4g%s", relation, bound,
+                   (strcmp(relation, "<=") == 0 ? s.median <= bound : s.median >= bound) ? "" : "  MISSED");
+        printf("\n");
+    }
+    fflush(stdout);
+}
+
+/* Memory in huge pages, as the server's; the program ends with what it does not give back. */
+static float *floats(struct arena *arena, size_t count)
+{
+    float *memory = arena_take(arena, count * sizeof *memory);
+    return memory ? memory : (fail("out of memory"), NULL);
+}
+
+/* Uniform numbers of deviation `deviation`. */
+static float *random_floats(struct arena *arena, size_t count, float deviation)
+{
+    float *numbers = floats(arena, count);
+    for (size_t i = 0; i < count; i++)
+        numbers[i] = ((float)rand() / (float)RAND_MAX - 0.5f) * 3.4641f * deviation;
+    return numbers;
+}
+
+static void reserve(struct arena *arena, size_t count_of_floats)
+{
+    *arena = (struct arena){0};
+    if (!arena_reserve(arena, count_of_floats * sizeof(float) + 64 * ARENA_ALIGNMENT))
+        fail("out of memory");
+}
+
+/* The peak of an instruction set as a contender. */
+
+static void run_peak(void *context)
+{
+    enum { ROUNDS = 100000 };
+#define PEAK_CALL(identifier, known)     \
+    if (strcmp(context, known) == 0)     \
+        peak_##identifier(ROUNDS);
+    KERNEL_VARIANTS(PEAK_CALL)
+}
+
+static struct contender peak_contender(const char *isa)
+{
+    struct contender c = {.run = run_peak, .context = (void *)(uintptr_t)isa};
+#define PEAK_FLOP(identifier, known) \
+    if (strcmp(isa, known) == 0)     \
+        c.flop = 1e5 * peak_##identifier(1);
+    KERNEL_VARIANTS(PEAK_FLOP)
+    return c;
+}
+
+/* Products. */
+
+struct gemm {
+    const struct kernels *kernels;
+    struct product product;
+    size_t rows;
+};
+
+static void run_gemm(void *context)
+{
+    const struct gemm *g = context;
+    g->kernels->multiply(&g->product, 0, g->rows, 0, g->product.columns);
+}
+
+static void measure_gemm(size_t rows, size_t depth, size_t columns, double bound)
+{
+    const struct kernels *kernels = kernels_chosen();
+    struct arena arena;
+    reserve(&arena, depth * columns + depth * kernel_padded(columns) + rows * (depth + columns));
+    const float *b = random_floats(&arena, depth * columns, 1);
+    float *packed = floats(&arena, depth * kernel_padded(columns));
+    kernels->pack(b, columns, depth, columns, packed);
+    struct gemm g = {kernels,
+                     {.depth = depth,
+                      .columns = columns,
+                      .a = random_floats(&arena, rows * depth, 1),
+                      .a_stride = depth,
+                      .b = packed,
+                      .b_depth = depth,
+                      .scale = 1,
+                      .c = floats(&arena, rows * columns),
+                      .c_stride = columns},
+                     rows};
+    struct contender c[] = {
+        {.run = run_gemm, .context = &g, .flop = 2.0 * (double)rows * (double)depth * (double)columns},
+        peak_contender(kernels->name)};
+    const size_t rounds = measure(c, 2, SECONDS);
+    char what[80];
+    snprintf(what, sizeof what, "%zu rows x [%zu, %zu], share of the peak", rows, depth, columns);
+    print_row("gemm", what, measured_share(&c[0], &c[1], rounds), bound > 0 ? ">=" : NULL, bound);
+    arena_free(&arena);
+}
+
+static void gemm(void)
+{
+    static const size_t sizes[][2] = {{384, 384}, {768, 768}, {768, 2304}, {1024, 1024}};
+    static const size_t rows[] = {16, 32, 64, 128, 512};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (size_t j = 0; j < sizeof rows / sizeof *rows; j++)
+            measure_gemm(rows[j], sizes[i][0], sizes[i][1], 0.92);
+}
+
+/* Sizes without a bound: few rows, small and odd matrices. */
+static void gemm_odd(void)
+{
+    static const size_t sizes[][3] = {{1, 768, 768}, {4, 768, 768},  {8, 768, 768},   {16, 64, 64},   {64, 64, 64},
+                                      {64, 64, 192}, {33, 100, 100}, {129, 250, 999}, {512, 769, 65}, {64, 2048, 512}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        measure_gemm(sizes[i][0], sizes[i][1], sizes[i][2], 0);
+}
+
+/* Whole forwards. */
 
 struct shape {
     size_t batch, length, d_model, heads;
 };
 
-static const struct shape shapes[] = {{1, 4, 64, 8},    {1, 32, 384, 12},  {1, 128, 768, 12},
-                                      {8, 128, 512, 8}, {1, 512, 768, 12}, {1, 2048, 768, 12}};
-
-/* Each measurement is the best of runs that together take this long. */
-#define SECONDS 0.5
-
-/* Of the processor, not of the wall: other programs may run. */
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static double measure_peak(void)
-{
-#define PEAK_CALL(identifier, name)      \
-    if (strcmp(engine_isa(), name) == 0) \
-        return peak_##identifier();
-    KERNEL_VARIANTS(PEAK_CALL)
-    return NAN;
-}
-
-/* Uniform numbers of deviation `deviation`; NULL when memory ran out. */
-static float *random_floats(size_t count, float deviation)
-{
-    float *numbers = malloc(count * sizeof *numbers);
-    for (size_t i = 0; numbers && i < count; i++)
-        numbers[i] = ((float)rand() / (float)RAND_MAX - 0.5f) * 3.4641f * deviation;
-    return numbers;
-}
-
-struct measurement {
-    double with_maps, without_maps; /* seconds */
-    double peak;                    /* flop per second */
+/* A forward with its tensors. */
+struct run {
+    struct attention_layer *layer;
+    struct forward_input input;
+    struct forward_result result;
+    struct arena tensors, scratch;
+    double flop;
 };
 
-static bool measure_forward(const struct attention_layer *layer, const struct forward_input *input, size_t repeats,
-                            struct forward_result *with, struct forward_result *without, struct measurement *m)
-{
-    const struct forward_input *inputs[] = {input};
-    struct forward_result *results[2][1] = {{with}, {without}};
-    struct arena arena = {0};
-    struct error error;
-    size_t bytes;
-    if (!forward_scratch_bytes(attention_layer_shape(layer), inputs, 1, 1, &bytes) || !arena_reserve(&arena, bytes))
-        return false;
-    double best[2] = {INFINITY, INFINITY};
-    m->peak = 0;
-    for (const double end = now() + 2 * SECONDS; now() < end;) {
-        m->peak = fmax(m->peak, measure_peak());
-        for (double round = now() + SECONDS / 10; now() < round;)
-            for (size_t i = 0; i < 2; i++) {
-                const double start = now();
-                for (size_t j = 0; j < repeats; j++) {
-                    if (!forward_run(layer, inputs, results[i], 1, &parallel_serial, &arena, &error)) {
-                        arena_free(&arena);
-                        return false;
-                    }
-                    arena_reset(&arena);
-                }
-                best[i] = fmin(best[i], (now() - start) / (double)repeats);
-            }
-    }
-    arena_free(&arena);
-    m->with_maps = best[0];
-    m->without_maps = best[1];
-    return true;
-}
-
-static bool measure_shape(const struct shape *s, struct measurement *m, double *flop)
+/* A set without projections does attention alone. */
+static void run_create(struct run *run, const struct shape *s, bool projected)
 {
     const size_t d = s->d_model, d_k = d / s->heads, rows = s->batch * s->length,
                  map = s->batch * s->heads * s->length * s->length;
-    const struct attention_shape shape = {d, s->heads, s->heads, d_k, d_k, 1 / sqrtf((float)d_k), true};
-    float *weights = random_floats(4 * d * d, 1 / sqrtf((float)d)), *x = random_floats(rows * d, 1),
-          *output = random_floats(rows * d, 0), *maps = random_floats(map, 0);
-    struct attention_layer *layer = NULL;
-    bool done = false;
-    if (weights && x && output && maps) {
-        const struct attention_matrices matrices = {
-            .w_q = weights, .w_k = weights + d * d, .w_v = weights + 2 * d * d, .w_o = weights + 3 * d * d};
-        struct error error;
-        layer = attention_layer_create(&shape, &matrices, &error);
+    const struct attention_shape shape = {d, s->heads, s->heads, d_k, d_k, 1 / sqrtf((float)d_k), projected};
+    struct error error;
+    reserve(&run->tensors, 4 * d * d + 2 * rows * d + map);
+    const float *weights = random_floats(&run->tensors, 4 * d * d, 1 / sqrtf((float)d));
+    const struct attention_matrices matrices = {
+        .w_q = weights, .w_k = weights + d * d, .w_v = weights + 2 * d * d, .w_o = weights + 3 * d * d};
+    const float *x = random_floats(&run->tensors, rows * d, 1);
+    run->layer = attention_layer_create(&shape, &matrices, &error);
+    run->input = (struct forward_input){.batch = s->batch,
+                                        .query_length = s->length,
+                                        .key_length = s->length,
+                                        .self_attention = true,
+                                        .query = x,
+                                        .key = x,
+                                        .value = x};
+    run->result = (struct forward_result){
+        .output = floats(&run->tensors, rows * d), .attention = floats(&run->tensors, map), .n_maps = s->heads};
+    run->scratch = (struct arena){0};
+    if (!run->layer)
+        fail("out of memory");
+    run->flop = forward_flop(&shape, &run->input);
+}
+
+/* The same tensors with another input or result. The layer stays the first's. */
+static void run_free(struct run *run)
+{
+    attention_layer_free(run->layer);
+    arena_free(&run->tensors);
+    arena_free(&run->scratch);
+}
+
+static void run_forward(void *context)
+{
+    struct run *run = context;
+    const struct forward_input *inputs[] = {&run->input};
+    struct forward_result *results[] = {&run->result};
+    struct error error;
+    size_t bytes;
+    if (!forward_scratch_bytes(attention_layer_shape(run->layer), inputs, 1, 1, &bytes) ||
+        !arena_reserve(&run->scratch, bytes) ||
+        !forward_run(run->layer, inputs, results, 1, &parallel_serial, &run->scratch, &error))
+        fail("out of memory");
+    arena_reset(&run->scratch);
+}
+
+static struct contender forward_contender(struct run *run)
+{
+    return (struct contender){.run = run_forward, .context = run, .flop = run->flop};
+}
+
+/* `other` shares the layer and the tensors of `run`, without maps. */
+static void without_maps(struct run *other, const struct run *run)
+{
+    *other = *run;
+    other->result.attention = NULL;
+    other->scratch = (struct arena){0};
+}
+
+static const struct shape shapes[] = {{1, 4, 64, 8},     {1, 16, 64, 8},    {1, 32, 384, 12},  {1, 128, 768, 12},
+                                      {8, 128, 512, 8},  {1, 512, 512, 8},  {1, 512, 768, 12}, {1, 256, 1024, 16},
+                                      {4, 200, 600, 12}, {1, 2048, 768, 12}};
+
+static void forward(void)
+{
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        const struct shape *s = &shapes[i];
+        struct run with, without;
+        run_create(&with, s, true);
+        without_maps(&without, &with);
+        struct contender c[] = {forward_contender(&with), forward_contender(&without), peak_contender(engine_isa())};
+        const size_t rounds = measure(c, 3, with.flop > 1e10 ? 6 * SECONDS : 2 * SECONDS);
+        char name[40], what[80];
+        snprintf(name, sizeof name, "%zu,%zu,%zu,%zu", s->batch, s->length, s->d_model, s->heads);
+        struct spread us = measured_seconds(&c[0], rounds);
+        us.low *= 1e6, us.median *= 1e6, us.high *= 1e6;
+        snprintf(what, sizeof what, "%s with maps, microseconds", name);
+        print_row("forward", what, us, NULL, 0);
+        snprintf(what, sizeof what, "%s with maps, share of the peak", name);
+        print_row("forward", what, measured_share(&c[0], &c[2], rounds), NULL, 0);
+        snprintf(what, sizeof what, "%s without maps, share of the peak", name);
+        print_row("forward", what, measured_share(&c[1], &c[2], rounds), NULL, 0);
+        snprintf(what, sizeof what, "%s with maps / without", name);
+        print_row("forward", what, measured_ratio(&c[0], &c[1], rounds), "<=", s->length > 512 ? 1.10 : 1.05);
+        arena_free(&without.scratch);
+        run_free(&with);
     }
-    if (layer) {
-        const struct forward_input input = {.batch = s->batch,
-                                            .query_length = s->length,
-                                            .key_length = s->length,
-                                            .self_attention = true,
-                                            .query = x,
-                                            .key = x,
-                                            .value = x};
-        struct forward_result with = {.output = output, .attention = maps, .n_maps = s->heads},
-                              without = {.output = output, .n_maps = s->heads};
-        *flop = forward_flop(&shape, &input);
-        done = measure_forward(layer, &input, 1 + (size_t)(1e7 / *flop), &with, &without, m);
+}
+
+/* Attention alone, causal against all keys. */
+static void causal(void)
+{
+    for (size_t maps = 0; maps < 2; maps++) {
+        struct run all, limited;
+        run_create(&all, &(struct shape){1, 2048, 768, 12}, false);
+        if (!maps)
+            all.result.attention = NULL;
+        limited = all;
+        limited.input.causal = true;
+        struct contender c[] = {forward_contender(&limited), forward_contender(&all)};
+        const size_t rounds = measure(c, 2, 3 * SECONDS);
+        print_row("causal", maps ? "1,2048,768,12 attention with maps / not causal" : "1,2048,768,12 attention / not causal",
+                  measured_ratio(&c[0], &c[1], rounds), "<=", maps ? 0.62 : 0.62);
+        arena_free(&limited.scratch);
+        run_free(&all);
     }
-    attention_layer_free(layer);
-    free(weights), free(x), free(output), free(maps);
-    return done;
+}
+
+/* Sequences padded to four times their tokens against the tokens alone. */
+static void measure_padding(const struct shape *s, bool in_front, bool maps)
+{
+    const struct shape padded_shape = {s->batch, 4 * s->length, s->d_model, s->heads};
+    const size_t length = padded_shape.length, start = in_front ? length - s->length : 0;
+    struct run alone, padded;
+    run_create(&alone, s, true);
+    run_create(&padded, &padded_shape, true);
+    uint8_t *mask = calloc(s->batch * length, 1);
+    for (size_t b = 0; mask && b < s->batch; b++)
+        memset(mask + b * length + start, 1, s->length);
+    padded.input.mask_kind = FORWARD_MASK_KEYS;
+    padded.input.mask = mask;
+    if (!mask)
+        fail("out of memory");
+    if (!maps)
+        alone.result.attention = padded.result.attention = NULL;
+    struct contender c[] = {forward_contender(&padded), forward_contender(&alone)};
+    const size_t rounds = measure(c, 2, SECONDS);
+    char what[80];
+    snprintf(what, sizeof what, "%zu,%zu,%zu,%zu in %zu, %s, %s maps / unpadded", s->batch, s->length, s->d_model,
+             s->heads, length, in_front ? "in front" : "behind", maps ? "with" : "no");
+    print_row("padding", what, measured_ratio(&c[0], &c[1], rounds), maps ? NULL : "<=", 1.05);
+    free(mask);
+    run_free(&alone);
+    run_free(&padded);
+}
+
+static void padding(void)
+{
+    static const struct shape padded[] = {{8, 32, 768, 12}, {8, 128, 768, 12}};
+    for (size_t i = 0; i < 2; i++)
+        for (size_t maps = 0; maps < 2; maps++)
+            for (size_t in_front = 0; in_front < 2; in_front++)
+                measure_padding(&padded[i], in_front, maps);
+}
+
+/* The instruction sets against each other: whole forwards with maps. */
+static void isa(void)
+{
+    static const struct shape compared[] = {{1, 16, 64, 8}, {1, 128, 768, 12}, {1, 512, 768, 12}};
+    const char *chosen = engine_isa();
+    struct error error;
+    for (size_t i = 0; i < sizeof compared / sizeof *compared; i++) {
+        struct run runs[KERNEL_VARIANT_COUNT];
+        struct contender c[KERNEL_VARIANT_COUNT];
+        size_t count = 0;
+        for (size_t j = 0; j < KERNEL_VARIANT_COUNT; j++) {
+            if (!kernel_variants[j]->supported())
+                continue;
+            engine_init(kernel_variants[j]->name, &error);
+            run_create(&runs[count], &compared[i], true);
+            c[count] = forward_contender(&runs[count]);
+            count++;
+        }
+        const size_t rounds = measure(c, count, 2 * SECONDS);
+        for (size_t j = 1, at = count; j < KERNEL_VARIANT_COUNT && at > 1; j++) {
+            (void)j;
+            break;
+        }
+        for (size_t j = 1; j < count; j++) {
+            char what[80];
+            const bool last = j == count - 1;
+            snprintf(what, sizeof what, "%zu,%zu,%zu,%zu speed of %s / %s", compared[i].batch, compared[i].length,
+                     compared[i].d_model, compared[i].heads, last ? "generic" : "x86-64-v3",
+                     last ? "x86-64-v3" : "half of x86-64-v4");
+            print_row("isa", what, measured_share(&c[j], &c[j - 1], rounds), ">=", 0.2);
+        }
+        for (size_t j = 0; j < count; j++)
+            run_free(&runs[j]);
+    }
+    engine_init(chosen, &error);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} sections[] = {{"gemm", gemm},     {"gemm_odd", gemm_odd}, {"forward", forward},
+                {"causal", causal}, {"padding", padding},   {"isa", isa}};
+enum { SECTIONS = sizeof sections / sizeof *sections };
+
+static bool is_wanted(const char *name, int argc, char **argv)
+{
+    bool any = false;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--json") == 0)
+            continue;
+        any = true;
+        if (strcmp(argv[i], name) == 0)
+            return true;
+    }
+    return !any;
+}
+
+static bool is_known(const char *argument)
+{
+    for (size_t i = 0; i < SECTIONS; i++)
+        if (strcmp(argument, sections[i].name) == 0)
+            return true;
+    return strcmp(argument, "--json") == 0;
 }
 
 int main(int argc, char **argv)
 {
-    const bool json = argc == 2 && strcmp(argv[1], "--json") == 0;
-    if (argc > 1 && !json) {
-        fprintf(stderr, "usage: %s [--json]\n", argv[0]);
-        return EXIT_FAILURE;
-    }
+    for (int i = 1; i < argc; i++)
+        if (!is_known(argv[i])) {
+            fprintf(stderr, "usage: %s [--json] [SECTION ...]\nsections:", argv[0]);
+            for (size_t j = 0; j < SECTIONS; j++)
+                fprintf(stderr, " %s", sections[j].name);
+            fprintf(stderr, "\n");
+            return EXIT_FAILURE;
+        } else {
+            json |= strcmp(argv[i], "--json") == 0;
+        }
     struct error error;
     if (!engine_init(getenv("ATTND_ISA"), &error)) {
         fprintf(stderr, "%s\n", error.message);
         return EXIT_FAILURE;
     }
-    const size_t count = sizeof shapes / sizeof *shapes;
     if (json)
-        printf("{\"isa\": \"%s\", \"lanes\": 1, \"shapes\": [", engine_isa());
+        printf("{\"isa\": \"%s\", \"lanes\": 1, \"rows\": [", engine_isa());
     else
-        printf("%s, 1 lane\n%24s %10s %10s %8s %8s %8s\n", engine_isa(), "B, T, d_model, heads", "maps ms", "no maps",
-               "GFLOP/s", "peak", "share");
-    for (size_t i = 0; i < count; i++) {
-        const struct shape *s = &shapes[i];
-        struct measurement m;
-        double flop = 0;
-        if (!measure_shape(s, &m, &flop)) {
-            fprintf(stderr, "%s: out of memory\n", argv[0]);
-            return EXIT_FAILURE;
-        }
-        const double rate = flop / m.with_maps;
-        if (json)
-            printf("%s\n  {\"batch\": %zu, \"length\": %zu, \"d_model\": %zu, \"heads\": %zu, \"ms\": %.6g, "
-                   "\"ms_without_maps\": %.6g, \"gflops\": %.5g, \"peak_gflops\": %.5g, \"share\": %.4f}",
-                   i ? "," : "", s->batch, s->length, s->d_model, s->heads, m.with_maps * 1e3, m.without_maps * 1e3,
-                   rate * 1e-9, m.peak * 1e-9, rate / m.peak);
-        else
-            printf("%8zu, %4zu, %4zu, %3zu %10.4f %10.4f %8.1f %8.1f %8.2f\n", s->batch, s->length, s->d_model,
-                   s->heads, m.with_maps * 1e3, m.without_maps * 1e3, rate * 1e-9, m.peak * 1e-9, rate / m.peak);
-        fflush(stdout);
-    }
+        printf("%s, 1 lane: median [quartiles]\n", engine_isa());
+    for (size_t i = 0; i < SECTIONS; i++)
+        if (is_wanted(sections[i].name, argc, argv))
+            sections[i].run();
     if (json)
         printf("\n]}\n");
     return EXIT_SUCCESS;
