@@ -70,8 +70,8 @@ static void reserve(struct arena *arena, size_t count_of_floats)
 static void run_peak(void *context)
 {
     enum { ROUNDS = 100000 };
-#define PEAK_CALL(identifier, known)     \
-    if (strcmp(context, known) == 0)     \
+#define PEAK_CALL(identifier, known) \
+    if (strcmp(context, known) == 0) \
         peak_##identifier(ROUNDS);
     KERNEL_VARIANTS(PEAK_CALL)
 }
@@ -267,7 +267,8 @@ static void causal(void)
         limited.input.causal = true;
         struct contender c[] = {forward_contender(&limited), forward_contender(&all)};
         const size_t rounds = measure(c, 2, 3 * SECONDS);
-        print_row("causal", maps ? "1,2048,768,12 attention with maps / not causal" : "1,2048,768,12 attention / not causal",
+        print_row("causal",
+                  maps ? "1,2048,768,12 attention with maps / not causal" : "1,2048,768,12 attention / not causal",
                   measured_ratio(&c[0], &c[1], rounds), "<=", maps ? 0.62 : 0.62);
         arena_free(&limited.scratch);
         run_free(&all);

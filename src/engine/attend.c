@@ -12,11 +12,9 @@
 #include <math.h>
 #include <string.h>
 
-/* A unit is no more than this, about a millisecond of one core, so that cancellation is noticed soon; and no fewer rows
- * than UNIT_ROWS_LEAST where a head is split, since each lane that works on a head packs its keys and values for
- * itself. */
-#define UNIT_FLOP_MOST  2.56e8
-#define UNIT_ROWS_LEAST 192
+/* No fewer rows to a unit than this where a head is split: each lane that works on a head packs its keys and values for
+ * itself, which takes as long as some 20 rows. */
+#define UNIT_ROWS_LEAST 48
 #define UNITS_PER_LANE  4
 
 /* One lane's memory: this, then its arrays. */
@@ -107,7 +105,7 @@ void attend_divide(struct batch *batch, unsigned lanes)
 {
     const struct attention_shape *shape = &batch->layer->shape;
     const double share = attention_flop(batch) / ((double)lanes * UNITS_PER_LANE);
-    const double most = lanes > 1 ? fmin(share, UNIT_FLOP_MOST) : UNIT_FLOP_MOST;
+    const double most = lanes > 1 ? fmin(share, TILE_FLOP_MOST) : TILE_FLOP_MOST;
     size_t unit = 0;
     for (size_t i = 0; i < batch->extent.n_sequences; i++) {
         struct sequence *s = &batch->sequences[i];
@@ -215,21 +213,28 @@ static void weigh(const struct block *b)
     }
 }
 
-/* One row of a map, [key_length]. Where padding was left out the rest of it is zero already. */
+static void zero(float *from, const float *end)
+{
+    memset(from, 0, (size_t)(end - from) * sizeof *from);
+}
+
+/* One row of a map, [key_length]. */
 static void write_map_row(const struct block *b, size_t i, float *map_row)
 {
     const struct kernels *kernels = b->batch->layer->kernels;
     const struct sequence *s = b->sequence;
-    const float *weights = b->lane->tile + i * b->tile_stride;
+    const float *weights = b->lane->tile + i * b->tile_stride, *end = map_row + s->input->key_length;
     if (s->holes) {
+        zero(map_row, end);
         kernels->scale(b->lane->map_row, weights, b->n_keys, b->lane->inverse[i]);
         for (size_t j = 0; j < b->n_keys; j++)
             map_row[s->kept[j]] = b->lane->map_row[j];
         return;
     }
     float *to = s->kept ? map_row + s->kept[0] : map_row;
+    zero(map_row, to);
     kernels->scale(to, weights, b->n_keys, b->lane->inverse[i]);
-    memset(to + b->n_keys, 0, (s->n_keys - b->n_keys) * sizeof *to);
+    zero(to + b->n_keys, end);
 }
 
 static bool is_included(const struct forward_result *r, size_t place, size_t head)
@@ -237,19 +242,30 @@ static bool is_included(const struct forward_result *r, size_t place, size_t hea
     return (r->include_heads ? r->include_heads[place] : place) == head;
 }
 
+/* The rows of the map that the block's rows stand for: its own, and the padding up to the next row's (before the first
+ * one, too), which is zero. So all of a map is written once, by the lanes that share its head. */
+static void write_map(const struct block *b, float *map /* [query_length, key_length] */)
+{
+    const struct sequence *s = b->sequence;
+    const size_t key_length = s->input->key_length, query_length = s->input->query_length;
+    if (b->first_row == 0)
+        zero(map, map + sequence_position(s, 0) * key_length);
+    for (size_t i = 0; i < b->n_rows; i++) {
+        const size_t row = b->first_row + i, position = sequence_position(s, row);
+        const size_t next = row + 1 < s->n_queries ? sequence_position(s, row + 1) : query_length;
+        write_map_row(b, i, map + position * key_length);
+        zero(map + (position + 1) * key_length, map + next * key_length);
+    }
+}
+
 static void write_maps(const struct block *b)
 {
     const struct sequence *s = b->sequence;
     const struct forward_result *r = s->result;
-    for (size_t place = 0; place < r->n_maps; place++) {
-        if (!is_included(r, place, b->head))
-            continue;
-        const size_t plane = s->index * r->n_maps + place;
-        for (size_t i = 0; i < b->n_rows; i++) {
-            const size_t row = plane * s->input->query_length + sequence_position(s, b->first_row + i);
-            write_map_row(b, i, r->attention + row * s->input->key_length);
-        }
-    }
+    const size_t map_floats = s->input->query_length * s->input->key_length;
+    for (size_t place = 0; place < r->n_maps; place++)
+        if (is_included(r, place, b->head))
+            write_map(b, r->attention + (s->index * r->n_maps + place) * map_floats);
 }
 
 /* z: weights times values, normalised. */

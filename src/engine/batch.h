@@ -112,7 +112,7 @@ static inline const uint8_t *sequence_allowed(const struct sequence *s, size_t r
 
 /* ragged.c: moves rows between the inputs' and results' tensors and the batch. */
 
-/* Copies the kept rows of the inputs into x_*, and zeroes the results of sequences with padding. */
+/* Copies the kept rows of the inputs into x_*, and zeroes the results of sequences with padding, but maps. */
 bool batch_gather(const struct batch *batch, struct work *work);
 /* Copies output and projections into the results. */
 bool batch_scatter(const struct batch *batch, struct work *work);

@@ -54,16 +54,34 @@ static size_t divide_up(size_t a, size_t b)
     return (a + b - 1) / b;
 }
 
-/* Cuts every product into blocks of rows, and those into groups of panels while there are too few for the lanes. */
+/* Panels that a tile of `rows` rows may have. */
+static size_t most_panels(size_t rows, size_t depth, size_t panel)
+{
+    const double flop = 2.0 * (double)rows * (double)depth * (double)panel;
+    return flop < TILE_FLOP_MOST ? (size_t)(TILE_FLOP_MOST / flop) : 1;
+}
+
+/* Rows that a tile of one panel may have. */
+static size_t most_rows(size_t depth, size_t panel)
+{
+    const double rows = TILE_FLOP_MOST / (2.0 * (double)depth * (double)panel);
+    return rows < (double)TILE_ROWS ? size_max((size_t)rows / ROWS_STEP * ROWS_STEP, ROWS_STEP) : TILE_ROWS;
+}
+
+/* Cuts every product into blocks of rows, and those into groups of panels while they are too large, or too few for the
+ * lanes. */
 static void cut_products(struct projection *p, unsigned lanes)
 {
     const size_t panel = p->kernels->panel_columns;
     for (size_t i = 0; i < p->count; i++) {
+        const size_t depth = p->products[i].depth;
         const size_t rows = p->cut[i].rows, columns = p->products[i].columns, panels = divide_up(columns, panel);
-        const size_t block_rows = divide_up(divide_up(rows, divide_up(rows, TILE_ROWS)), ROWS_STEP) * ROWS_STEP;
+        const size_t block_rows =
+            divide_up(divide_up(rows, divide_up(rows, most_rows(depth, panel))), ROWS_STEP) * ROWS_STEP;
         const size_t row_blocks = divide_up(rows, block_rows);
-        const size_t groups_wanted = lanes > 1 ? divide_up((size_t)lanes * TILES_PER_LANE, row_blocks * p->count) : 1;
-        const size_t group_columns = divide_up(panels, size_min(groups_wanted, panels)) * panel;
+        const size_t for_size = divide_up(panels, most_panels(size_min(rows, block_rows), depth, panel));
+        const size_t for_lanes = lanes > 1 ? divide_up((size_t)lanes * TILES_PER_LANE, row_blocks * p->count) : 1;
+        const size_t group_columns = divide_up(panels, size_min(size_max(for_size, for_lanes), panels)) * panel;
         p->cut[i].row_blocks = row_blocks;
         p->cut[i].block_rows = block_rows;
         p->cut[i].columns = columns;

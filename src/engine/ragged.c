@@ -16,13 +16,15 @@ static void zero(float *tensor /* or NULL */, size_t sequence, size_t per_sequen
         memset(tensor + sequence * per_sequence, 0, per_sequence * sizeof *tensor);
 }
 
-/* Padding is zero in every result; what is not is written over later. */
+/* Padding is zero in every result; what is not is written over later. Maps are left to who writes their other rows
+ * (attend.c), if there are any. */
 static void zero_results(const struct attention_shape *shape, const struct sequence *s)
 {
     const struct forward_result *r = s->result;
     const size_t length = s->input->query_length; /* of queries and keys: self-attention */
     zero(r->output, s->index, length * shape->d_model);
-    zero(r->attention, s->index, r->n_maps * length * length);
+    if (s->n_queries == 0)
+        zero(r->attention, s->index, r->n_maps * length * length);
     zero(r->heads, s->index, r->n_maps * length * shape->d_v);
     zero(r->query, s->index, shape->num_heads * length * shape->d_k);
     zero(r->key, s->index, shape->num_heads * length * shape->d_k);

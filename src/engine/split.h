@@ -21,4 +21,8 @@ bool work_split(struct work *work, size_t n_tiles, double flop,
 /* A float copied costs about as much as this many flop. */
 #define SPLIT_FLOP_PER_FLOAT 16.0
 
+/* A tile is no more than this, about a millisecond of one core, where it can be cut at all: cancellation is noticed
+ * soon, and so is other work that waits. */
+#define TILE_FLOP_MOST 1e8
+
 #endif
