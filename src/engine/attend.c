@@ -215,7 +215,8 @@ static void weigh(const struct block *b)
 
 static void zero(float *from, const float *end)
 {
-    memset(from, 0, (size_t)(end - from) * sizeof *from);
+    if (from < end)
+        memset(from, 0, (size_t)(end - from) * sizeof *from);
 }
 
 /* One row of a map, [key_length]. */
