@@ -5,6 +5,7 @@
 #include "problem.h"
 #include "suite.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct counts {
@@ -105,6 +106,46 @@ START_TEST(a_forward_can_be_cancelled_at_any_tile)
 }
 END_TEST
 
+/* One lane has to look at other work as often as many. */
+START_TEST(no_tile_is_longer_than_a_millisecond)
+{
+    enum { LENGTH = 700, D_MODEL = 512 };
+    const struct attention_shape shape = {.d_model = D_MODEL,
+                                          .num_heads = 2,
+                                          .num_kv_heads = 2,
+                                          .d_k = 256,
+                                          .d_v = 256,
+                                          .scale = 0.0625f,
+                                          .projected = true};
+    struct error error = {0};
+    ck_assert(engine_init(NULL, &error));
+    float *zeros = calloc((size_t)D_MODEL * D_MODEL + LENGTH * D_MODEL, sizeof *zeros);
+    ck_assert_ptr_nonnull(zeros);
+    const struct attention_matrices matrices = {.w_q = zeros, .w_k = zeros, .w_v = zeros, .w_o = zeros};
+    struct attention_layer *layer = attention_layer_create(&shape, &matrices, &error);
+    const struct forward_input input = {.batch = 1,
+                                        .query_length = LENGTH,
+                                        .key_length = LENGTH,
+                                        .self_attention = true,
+                                        .query = zeros,
+                                        .key = zeros,
+                                        .value = zeros},
+                               *inputs[1] = {&input};
+    struct forward_result result = {.output = zeros + (size_t)D_MODEL * D_MODEL, .n_maps = 2}, *results[1] = {&result};
+    struct lanes lanes;
+    lanes_init(&lanes, 1, 0);
+    struct arena arena = {0};
+    size_t bytes;
+    ck_assert(layer && forward_scratch_bytes(&shape, inputs, 1, 1, &bytes) && arena_reserve(&arena, bytes));
+    ck_assert(forward_run(layer, inputs, results, 1, &lanes.parallel, &arena, &error));
+    /* 4 projections of 2 * 700 * 512 * 512, two heads of 2 * 700 * 700 * (256 + 256) */
+    ck_assert_double_ge((double)lanes.n_tiles, (4 * 367001600.0 + 2 * 501760000.0) / 1e8);
+    arena_free(&arena);
+    attention_layer_free(layer);
+    free(zeros);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *s = suite_create("engine/split");
@@ -113,6 +154,7 @@ Suite *suite(void)
     tcase_add_test(t, small_work_is_one_tile_and_large_work_is_not);
     tcase_add_test(t, cancelled_work_starts_nothing_more);
     tcase_add_test(t, a_forward_can_be_cancelled_at_any_tile);
+    tcase_add_test(t, no_tile_is_longer_than_a_millisecond);
     suite_add_tcase(s, t);
     return s;
 }
