@@ -219,7 +219,7 @@ static void zero(float *from, const float *end)
         memset(from, 0, (size_t)(end - from) * sizeof *from);
 }
 
-/* One row of a map, [key_length]. */
+/* One row of the map of a sequence with padding, [key_length]. */
 static void write_map_row(const struct block *b, size_t i, float *map_row)
 {
     const struct kernels *kernels = b->batch->layer->kernels;
@@ -232,7 +232,7 @@ static void write_map_row(const struct block *b, size_t i, float *map_row)
             map_row[s->kept[j]] = b->lane->map_row[j];
         return;
     }
-    float *to = s->kept ? map_row + s->kept[0] : map_row;
+    float *to = map_row + s->kept[0];
     zero(map_row, to);
     kernels->scale(to, weights, b->n_keys, b->lane->inverse[i]);
     zero(to + b->n_keys, end);
@@ -249,6 +249,14 @@ static void write_map(const struct block *b, float *map /* [query_length, key_le
 {
     const struct sequence *s = b->sequence;
     const size_t key_length = s->input->key_length, query_length = s->input->query_length;
+    if (!s->kept) {
+        float *to = map + b->first_row * key_length;
+        b->batch->layer->kernels->scale_rows(to, key_length, b->lane->tile, b->tile_stride, b->n_rows, b->n_keys,
+                                             b->lane->inverse);
+        for (size_t i = 0; i < b->n_rows; i++)
+            zero(to + i * key_length + b->n_keys, to + (i + 1) * key_length);
+        return;
+    }
     if (b->first_row == 0)
         zero(map, map + sequence_position(s, 0) * key_length);
     for (size_t i = 0; i < b->n_rows; i++) {
@@ -269,12 +277,12 @@ static void write_maps(const struct block *b)
             write_map(b, r->attention + (s->index * r->n_maps + place) * map_floats);
 }
 
-/* z: weights times values, normalised. */
-static void mix_values(const struct block *b)
+/* Weights times values, normalised, to z [n_rows, d_v]. */
+static void mix_values(const struct block *b, const struct rows *z)
 {
     const struct attention_shape *shape = &b->batch->layer->shape;
     const struct kernels *kernels = b->batch->layer->kernels;
-    const size_t z_stride = kernel_padded(shape->d_v);
+    const size_t mixed_stride = kernel_padded(shape->d_v);
     const struct product product = {
         .depth = b->n_keys,
         .columns = whole_vectors(kernels, shape->d_v),
@@ -284,11 +292,10 @@ static void mix_values(const struct block *b)
         .b_depth = b->sequence->n_keys,
         .scale = 1,
         .c = b->lane->z,
-        .c_stride = z_stride,
+        .c_stride = mixed_stride,
     };
     kernels->multiply(&product, 0, b->n_rows, 0, shape->d_v);
-    for (size_t i = 0; i < b->n_rows; i++)
-        kernels->scale(b->lane->z + i * z_stride, b->lane->z + i * z_stride, shape->d_v, b->lane->inverse[i]);
+    kernels->scale_rows(z->data, z->stride, b->lane->z, mixed_stride, b->n_rows, shape->d_v, b->lane->inverse);
 }
 
 static void write_heads(const struct block *b)
@@ -307,14 +314,21 @@ static void write_heads(const struct block *b)
     }
 }
 
-/* This head's columns of the rows that the output projection reads. A gate of 0 leaves the head out whatever its
- * values. */
-static void write_gated(const struct block *b, float gate)
+/* This head's columns of the rows that the output projection reads. */
+static struct rows gated_rows(const struct block *b)
 {
     const struct rows *heads = &b->batch->heads;
+    const size_t row = b->sequence->query_start + b->first_row;
+    return (struct rows){heads->data + row * heads->stride + b->head * b->batch->layer->shape.d_v, heads->stride};
+}
+
+/* A gate of 0 leaves the head out whatever its values. */
+static void write_gated(const struct block *b, float gate)
+{
+    const struct rows gated = gated_rows(b);
     const size_t d_v = b->batch->layer->shape.d_v, z_stride = kernel_padded(d_v);
     for (size_t i = 0; i < b->n_rows; i++) {
-        float *to = heads->data + (b->sequence->query_start + b->first_row + i) * heads->stride + b->head * d_v;
+        float *to = gated.data + i * gated.stride;
         if (gate == 0)
             memset(to, 0, d_v * sizeof *to);
         else
@@ -334,8 +348,13 @@ static void attend_block(const struct block *b, bool map_wanted, bool head_wante
     }
     if (map_wanted)
         write_maps(b);
+    if (gated_wanted && gate == 1 && !head_wanted) {
+        const struct rows gated = gated_rows(b);
+        mix_values(b, &gated);
+        return;
+    }
     if (z_wanted)
-        mix_values(b);
+        mix_values(b, &(struct rows){b->lane->z, kernel_padded(b->batch->layer->shape.d_v)});
     if (head_wanted)
         write_heads(b);
     if (gated_wanted)

@@ -63,6 +63,9 @@ struct kernels {
                       const float *bias /* [n_keys] or NULL */, const uint8_t *allowed /* [n_keys], 1 or 0, or NULL */);
     /* to = from * factor. Any alignment; they may be the same, not overlap otherwise. */
     void (*scale)(float *to, const float *from, size_t count, float factor);
+    /* The same for n_rows rows, each with its own factor. */
+    void (*scale_rows)(float *to /* [n_rows, count] */, size_t to_stride, const float *from /* [n_rows, count] */,
+                       size_t from_stride, size_t n_rows, size_t count, const float *factors /* [n_rows] */);
     /* to = exp(from) for from <= 0 or NaN; exactly 0 below -87.33. `count` a multiple of KERNEL_PAD; 64-byte aligned.
      */
     void (*exponential)(float *to, const float *from, size_t count);
