@@ -219,7 +219,7 @@ static void zero(float *from, const float *end)
         memset(from, 0, (size_t)(end - from) * sizeof *from);
 }
 
-/* One row of the map of a sequence with padding, [key_length]. */
+/* One row of a map, [key_length]. */
 static void write_map_row(const struct block *b, size_t i, float *map_row)
 {
     const struct kernels *kernels = b->batch->layer->kernels;
@@ -232,7 +232,7 @@ static void write_map_row(const struct block *b, size_t i, float *map_row)
             map_row[s->kept[j]] = b->lane->map_row[j];
         return;
     }
-    float *to = map_row + s->kept[0];
+    float *to = s->kept ? map_row + s->kept[0] : map_row;
     zero(map_row, to);
     kernels->scale(to, weights, b->n_keys, b->lane->inverse[i]);
     zero(to + b->n_keys, end);
@@ -249,12 +249,9 @@ static void write_map(const struct block *b, float *map /* [query_length, key_le
 {
     const struct sequence *s = b->sequence;
     const size_t key_length = s->input->key_length, query_length = s->input->query_length;
-    if (!s->kept) {
-        float *to = map + b->first_row * key_length;
-        b->batch->layer->kernels->scale_rows(to, key_length, b->lane->tile, b->tile_stride, b->n_rows, b->n_keys,
-                                             b->lane->inverse);
-        for (size_t i = 0; i < b->n_rows; i++)
-            zero(to + i * key_length + b->n_keys, to + (i + 1) * key_length);
+    if (!s->kept && b->n_keys == key_length) {
+        b->batch->layer->kernels->scale_rows(map + b->first_row * key_length, key_length, b->lane->tile, b->tile_stride,
+                                             b->n_rows, key_length, b->lane->inverse);
         return;
     }
     if (b->first_row == 0)
