@@ -32,6 +32,32 @@ static void check_scaling(const struct kernels *k, struct random *random, size_t
     guard_end();
 }
 
+/* Rows have the bits that scale gives them one by one, and what is between them stays. */
+static void check_scaling_rows(const struct kernels *k, struct random *random, size_t n_rows, size_t count)
+{
+    const size_t from_stride = count + random_size(random, 0, 3), to_stride = count + random_size(random, 0, 3);
+    check_case("%zu rows of %zu numbers", n_rows, count);
+    float *from = guard_take("from", n_rows * from_stride * sizeof *from, sizeof *from);
+    float *to = guard_take("to", n_rows * to_stride * sizeof *to, sizeof *to);
+    float *expected = guard_take("the expected numbers", n_rows * to_stride * sizeof *expected, sizeof *expected);
+    float *factors = guard_take("factors", n_rows * sizeof *factors, sizeof *factors);
+    for (size_t i = 0; i < n_rows * from_stride; i++)
+        from[i] = (float)random_normal(random);
+    memset(to, 1, n_rows * to_stride * sizeof *to);
+    memset(expected, 1, n_rows * to_stride * sizeof *expected);
+    for (size_t row = 0; row < n_rows; row++) {
+        factors[row] = (float)random_normal(random);
+        for (size_t i = 0; i < count; i++)
+            expected[row * to_stride + i] = from[row * from_stride + i] * factors[row];
+    }
+    guard_read_only(from);
+    guard_read_only(factors);
+    k->scale_rows(to, to_stride, from, from_stride, n_rows, count, factors);
+    if (memcmp(to, expected, n_rows * to_stride * sizeof *to) != 0)
+        check_fail("not the numbers times their row's factor");
+    guard_end();
+}
+
 void check_scale(const struct kernels *k, struct random *random)
 {
     for (enum guard_side side = GUARD_BEHIND; side <= GUARD_BEFORE; side++) {
@@ -40,6 +66,8 @@ void check_scale(const struct kernels *k, struct random *random)
             for (int in_place = 0; in_place < 2; in_place++)
                 check_scaling(k, random, count, in_place);
         check_scaling(k, random, 100003, false);
+        for (size_t count = 1; count <= 70; count++)
+            check_scaling_rows(k, random, random_size(random, 1, 9), count);
     }
 }
 

@@ -215,6 +215,27 @@ static void check_part_of_depth(const struct kernels *k, struct random *random, 
     guard_end();
 }
 
+/* A causal limit leaves zeros behind it: computed or left out, and wherever the depth is cut into blocks, the bits are
+ * the same. */
+static void check_zeros_behind(const struct kernels *k, struct random *random, size_t columns)
+{
+    struct work w;
+    const size_t rows = random_size(random, 1, 7), depth = random_size(random, 400, 2000);
+    const size_t limit = random_size(random, 1, depth), used = random_size(random, limit, depth);
+    open_work(&w, k, random, rows, depth, columns);
+    for (size_t i = 0; i < rows; i++)
+        for (size_t d = limit; d < depth; d++)
+            w.a[i * w.a_stride + d] = 0;
+    w.product.depth = used;
+    multiply_whole(&w);
+    w.product.depth = limit;
+    memset(w.c, GUARD_BYTE, c_bytes(&w));
+    k->multiply(&w.product, 0, rows, 0, columns);
+    if (memcmp(w.c, w.whole, c_bytes(&w)) != 0)
+        check_fail("other bits with %zu zeros behind depth %zu of %zu", used - limit, limit, depth);
+    guard_end();
+}
+
 /* What is not finite stays in its row of A or its column of B, and does not vanish there. */
 static void check_not_finite(const struct kernels *k, struct random *random, size_t rows, size_t columns)
 {
@@ -294,6 +315,7 @@ void check_multiply(const struct kernels *k, struct random *random)
         for (size_t i = 0; i < sizeof edges / sizeof *edges; i++)
             for (size_t rows = 1; rows <= 13; rows += 4) {
                 check_part_of_depth(k, random, rows, edges[i]);
+                check_zeros_behind(k, random, edges[i]);
                 check_not_finite(k, random, rows, edges[i]);
                 check_overflow(k, random, rows, edges[i]);
             }

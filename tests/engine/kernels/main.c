@@ -21,8 +21,9 @@ static const struct {
 
 enum { N_FUNCTIONS = sizeof functions / sizeof *functions };
 
-/* `pack` is checked with packed_floats and pack_transposed. A member that is added to the kernels needs a check. */
-_Static_assert(sizeof(struct kernels) == 11 * sizeof(void *), "check the new kernel, and count it here");
+/* `pack` is checked with packed_floats and pack_transposed, scale with scale_rows. A member that is added to the
+ * kernels needs a check. */
+_Static_assert(sizeof(struct kernels) == 12 * sizeof(void *), "check the new kernel, and count it here");
 
 static const char usage[] =
     "usage: check_kernels [--variant NAME] [--function NAME] [--seed N] [--repeat N] [--bench]\n"
