@@ -58,8 +58,9 @@ static void compute(const struct batch *batch, struct job *taken)
     for (size_t i = 0; i < batch->count; i++)
         if (!batch->jobs[i]->failed)
             ready[count++] = batch->jobs[i];
+    if (batch->count > 1)
+        taken->cancelled = NULL; /* it is short, and not for one of them to end, nor for one that has failed */
     if (count > 1) {
-        taken->cancelled = NULL; /* it is short, and not for one of them to end */
         const struct parallel parallel = job_parallel(taken);
         if (forward_job_run_forward(ready, count, &parallel, &error)) {
             for (size_t i = 0; i < count; i++)

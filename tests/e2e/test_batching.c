@@ -1,10 +1,12 @@
 /* Requests that are computed together: their answers are what each would get alone, to the last digit. */
 #include "expect.h"
+#include "raw_socket.h"
 #include "suite.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Deterministic numbers as the text of [rows, 64]. */
 static char *rows_text(size_t rows, unsigned seed, float scale)
@@ -142,6 +144,36 @@ START_TEST(a_full_batch_waits_no_longer)
 }
 END_TEST
 
+static void send_small(int descriptor, const char *body, const char *header)
+{
+    char head[512];
+    snprintf(head, sizeof head,
+             "POST " FORWARD " HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n%sContent-Length: %zu\r\n\r\n",
+             header, strlen(body));
+    ck_assert(raw_send_text(descriptor, head) && raw_send_text(descriptor, body));
+}
+
+/* The deadline of the first one passes when the batch begins, so that only the second one is left of it. */
+START_TEST(one_that_is_too_late_ends_only_itself)
+{
+    struct server_process *server =
+        server_process_start(&(struct server_options){.members = "'limits':{'max_batch_delay_us':100000}"});
+    char *row = rows_text(1, 8, 1), *body = quoted("{'input':%s}", row);
+    for (size_t i = 0; i < 10; i++) {
+        int first = raw_connect(server, 0), second = raw_connect(server, 0);
+        send_small(first, body, "x-envoy-expected-rq-timeout-ms: 100\r\n");
+        sleep_ms(5);
+        send_small(second, body, "");
+        struct raw_answer answer = raw_receive(second, PATIENCE_SECONDS, "timing_us");
+        ck_assert_msg(raw_status(&answer) == 200, "pair %zu: \"%.200s\"", i, answer.data);
+        raw_answer_free(&answer);
+        close(first), close(second);
+    }
+    free(row), free(body);
+    server_process_stop(server);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *s = suite_create("batching");
@@ -149,6 +181,7 @@ Suite *suite(void)
     tcase_set_timeout(c, 300);
     tcase_add_test(c, the_same_answers_together_and_alone);
     tcase_add_test(c, a_full_batch_waits_no_longer);
+    tcase_add_test(c, one_that_is_too_late_ends_only_itself);
     suite_add_tcase(s, c);
     return s;
 }
