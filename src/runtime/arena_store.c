@@ -21,6 +21,10 @@ struct spare {
 _Static_assert(sizeof(struct spare) <= ARENA_ALIGNMENT, "the smallest arena holds it");
 _Static_assert(ARENA_ALIGNMENT == 64, "the first class");
 
+/* A spare arena of up to this size goes to any smaller request; a larger one to those that want at least about half of
+ * it. A small request pays for its own size and may last: a slow upload must not hold the memory of a large answer. */
+#define FREELY_BYTES ((size_t)64 << 10)
+
 /* Sizes from 2^6 to the end of size_t. */
 #define FIRST_OCTAVE 6
 #define SIZE_BITS    ((unsigned)(8 * sizeof(size_t)))
@@ -102,6 +106,13 @@ static unsigned best_class(const struct arena_store *store, unsigned class)
     return CLASSES;
 }
 
+/* The last class whose arenas may be taken for `wanted`. */
+static unsigned largest_class(unsigned wanted)
+{
+    unsigned freely = class_of(FREELY_BYTES), twice = wanted + 8;
+    return twice > freely ? twice : freely;
+}
+
 static bool take(struct arena_store *store, size_t bytes, bool touched, struct arena *arena)
 {
     struct arena taken = {0};
@@ -112,7 +123,7 @@ static bool take(struct arena_store *store, size_t bytes, bool touched, struct a
         wanted += class_bytes(wanted) < bytes;
         pthread_mutex_lock(&store->mutex);
         unsigned class = best_class(store, wanted);
-        if (class < CLASSES)
+        if (class <= largest_class(wanted) && class < CLASSES)
             taken = unlink_spare(store, class, &store->lists[class])->arena;
         pthread_mutex_unlock(&store->mutex);
         const size_t reserved = class_bytes(wanted);

@@ -25,9 +25,10 @@ struct arena_store;
 struct arena_store *arena_store_create(struct error *error);
 void arena_store_free(struct arena_store *store);
 
-/* An empty arena of at least `bytes`: the smallest spare one that is large enough, else the largest spare one regrown,
- * else a new one, up to an eighth larger than asked; among spare ones that differ by less than an eighth the one used
- * last. False when there is no memory to be had; *arena is then untouched. `bytes` 0: no memory at all. */
+/* An empty arena of at least `bytes`: the smallest spare one that is large enough (but not one that is more than 64 KiB
+ * and about twice what is asked), else, where all spare ones are smaller, the largest of them regrown, else a new one,
+ * up to an eighth larger than asked; among spare ones that differ by less than an eighth the one used last. False when
+ * there is no memory to be had; *arena is then untouched. `bytes` 0: no memory at all. */
 bool arena_store_take(struct arena_store *store, size_t bytes, struct arena *arena);
 /* The same for what will be written whole: memory that is new is touched at once, which in small pages costs half of
  * what faults one by one do. */

@@ -78,7 +78,7 @@ END_TEST
 
 START_TEST(smallest_that_is_large_enough)
 {
-    static const size_t sizes[] = {4096, MIB, 1024, 65536};
+    static const size_t sizes[] = {4096, 65536, 1024, 16384};
     struct arena arenas[4];
     char *bases[4];
     for (size_t i = 0; i < 4; i++) {
@@ -134,7 +134,7 @@ START_TEST(best_fit_among_many)
     size_t capacities[COUNT];
     unsigned seed = 1;
     for (size_t i = 0; i < COUNT; i++) {
-        arenas[i] = take((size_t)rand_r(&seed) % 3000 + 1 + ((size_t)rand_r(&seed) % 3 ? 0 : 200000));
+        arenas[i] = take((size_t)rand_r(&seed) % 3000 + 1 + ((size_t)rand_r(&seed) % 3 ? 0 : 40000));
         capacities[i] = arenas[i].capacity;
     }
     for (size_t i = 0; i < COUNT; i++)
@@ -155,6 +155,22 @@ START_TEST(best_fit_among_many)
     }
     for (size_t i = 0; i < COUNT / 2; i++)
         arena_store_put(store, &arenas[i]);
+}
+END_TEST
+
+/* It would hold memory that it did not ask for, as long as it lasts. */
+START_TEST(large_ones_are_kept_from_small_requests)
+{
+    struct arena large = take(8 * MIB);
+    char *base = large.base;
+    arena_store_put(store, &large);
+    struct arena small = take(100), middle = take(3 * MIB), half = take(5 * MIB);
+    ck_assert_uint_lt(small.capacity, 1000);
+    ck_assert_uint_le(middle.capacity, 4 * MIB);
+    ck_assert_ptr_eq(half.base, base);
+    arena_store_put(store, &small);
+    arena_store_put(store, &middle);
+    arena_store_put(store, &half);
 }
 END_TEST
 
@@ -326,6 +342,7 @@ Suite *suite(void)
     tcase_add_test(t, largest_is_regrown);
     tcase_add_test(t, new_ones_are_an_eighth_larger_at_most);
     tcase_add_test(t, best_fit_among_many);
+    tcase_add_test(t, large_ones_are_kept_from_small_requests);
     tcase_add_test(t, memory_that_is_not_there);
     tcase_add_test(t, steady_state_allocates_nothing);
     tcase_add_test(t, large_ones_go_after_a_minute);
