@@ -190,7 +190,7 @@ static int serve(const struct config *config, const struct weights_registry *reg
     log_warnings(warnings);
     raise_descriptor_limit(config->server.max_connections);
 
-    struct arena_store *arenas = arena_store_create(&error);
+    struct arena_store *arenas = arena_store_create(resources->budget.total / 2, &error);
     struct pool_options options = {.workers = resources->workers,
                                    .queue_depth = (size_t)config->limits.queue_depth,
                                    .arenas = arenas,

@@ -35,7 +35,7 @@ struct arena_store {
     pthread_mutex_t mutex;
     struct spare *lists[CLASSES]; /* those that are at least as large as the class, the newest first */
     uint64_t filled[WORDS];       /* a bit for each list that is not empty */
-    size_t bytes;                 /* of all spare ones */
+    size_t bytes, most;           /* of all spare ones, and what they may be */
 };
 
 /* The last class that is not larger than `bytes` (at least 2^FIRST_OCTAVE). */
@@ -50,7 +50,7 @@ static size_t class_bytes(unsigned class)
     return (size_t)(8 + class % 8) << (class / 8 + FIRST_OCTAVE - 3);
 }
 
-struct arena_store *arena_store_create(struct error *error)
+struct arena_store *arena_store_create(size_t most, struct error *error)
 {
     struct arena_store *store = calloc(1, sizeof *store);
     if (!store) {
@@ -58,6 +58,7 @@ struct arena_store *arena_store_create(struct error *error)
         return NULL;
     }
     pthread_mutex_init(&store->mutex, NULL);
+    store->most = most;
     return store;
 }
 
@@ -158,7 +159,15 @@ void arena_store_put(struct arena_store *store, struct arena *arena)
         store->lists[class] = spare;
         store->filled[class / 64] |= UINT64_C(1) << class % 64;
         store->bytes += spare->arena.capacity;
+        struct spare *over = NULL;
+        while (store->bytes > store->most) {
+            class = best_class(store, CLASSES - 1);
+            spare = unlink_spare(store, class, &store->lists[class]);
+            spare->next = over;
+            over = spare;
+        }
         pthread_mutex_unlock(&store->mutex);
+        free_list(over);
     }
     *arena = (struct arena){0};
 }

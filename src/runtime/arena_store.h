@@ -1,10 +1,10 @@
 /* Arenas that no request is using, kept for the next one. Any thread.
  *
  * A take makes a new arena only when none is spare: so there are never more arenas than were in use at once. What is
- * spare is not charged to any budget, and goes back to the system (arena_store_expire) when it has been spare for
- * ARENA_STORE_NS and is large, or one of so many that the spare ones together are over ARENA_STORE_KEPT_BYTES: a burst
- * of small requests does not hold its memory for ever. In a steady state nothing is allocated: the list lies in the
- * arenas' own memory. */
+ * spare is not charged to any budget: so it is bounded, the largest ones going first, and goes back to the system
+ * (arena_store_expire) when it has been spare for ARENA_STORE_NS and is large, or one of so many that the spare ones
+ * together are over ARENA_STORE_KEPT_BYTES: a burst of small requests does not hold its memory for ever. In a steady
+ * state nothing is allocated: the list lies in the arenas' own memory. */
 #ifndef ATTND_RUNTIME_ARENA_STORE_H
 #define ATTND_RUNTIME_ARENA_STORE_H
 
@@ -21,8 +21,9 @@
 
 struct arena_store;
 
-/* Must outlive every arena that was taken. arena_store_free(NULL) is fine. */
-struct arena_store *arena_store_create(struct error *error);
+/* Spare ones together are at most `most` bytes. Must outlive every arena that was taken. arena_store_free(NULL) is
+ * fine. */
+struct arena_store *arena_store_create(size_t most, struct error *error);
 void arena_store_free(struct arena_store *store);
 
 /* An empty arena of at least `bytes`: the smallest spare one that is large enough (but not one that is more than 64 KiB

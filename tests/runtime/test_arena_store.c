@@ -19,7 +19,7 @@ static struct arena_store *store;
 static void set_up(void)
 {
     struct error error;
-    store = arena_store_create(&error);
+    store = arena_store_create(SIZE_MAX, &error);
     ck_assert_ptr_nonnull(store);
 }
 
@@ -116,7 +116,7 @@ START_TEST(new_ones_are_an_eighth_larger_at_most)
     for (size_t bytes = 1; bytes < MIB; bytes += bytes / 9 + 1) {
         struct arena arena = {0};
         struct error error;
-        struct arena_store *fresh = arena_store_create(&error);
+        struct arena_store *fresh = arena_store_create(SIZE_MAX, &error);
         ck_assert(arena_store_take(fresh, bytes, &arena));
         ck_assert_uint_ge(arena.capacity, bytes);
         ck_assert_uint_le(arena.capacity, bytes + bytes / 8 + ARENA_ALIGNMENT);
@@ -174,6 +174,36 @@ START_TEST(large_ones_are_kept_from_small_requests)
 }
 END_TEST
 
+/* Beside what is in use there may be only so much, whatever sizes come one after the other. */
+START_TEST(spare_ones_are_bounded)
+{
+    struct error error;
+    struct arena_store *bounded = arena_store_create(64 * MIB, &error);
+    struct arena arenas[3];
+    static const size_t sizes[] = {24 * MIB, 32 * MIB, 16 * MIB};
+    for (size_t i = 0; i < 3; i++)
+        ck_assert(arena_store_take(bounded, sizes[i], &arenas[i]));
+    for (size_t i = 0; i < 3; i++)
+        arena_store_put(bounded, &arenas[i]);
+    fail_alloc_at(1);
+    bool large = arena_store_take(bounded, sizes[1], &arenas[1]);
+    fail_alloc_at(1);
+    bool others = arena_store_take(bounded, sizes[0], &arenas[0]) && arena_store_take(bounded, sizes[2], &arenas[2]);
+    fail_alloc_at(0);
+    ck_assert(!large && others);
+    arena_store_put(bounded, &arenas[0]);
+    arena_store_put(bounded, &arenas[2]);
+    struct arena larger = {0};
+    ck_assert(arena_store_take(bounded, 80 * MIB, &larger));
+    arena_store_put(bounded, &larger); /* larger than all that may be spare */
+    fail_alloc_at(1);
+    large = arena_store_take(bounded, 80 * MIB, &larger);
+    fail_alloc_at(0);
+    ck_assert(!large);
+    arena_store_free(bounded);
+}
+END_TEST
+
 START_TEST(memory_that_is_not_there)
 {
     struct arena spare = take(1024), arena = {.used = 7};
@@ -190,7 +220,7 @@ START_TEST(memory_that_is_not_there)
 
     struct error error;
     fail_alloc_at(1);
-    struct arena_store *none = arena_store_create(&error);
+    struct arena_store *none = arena_store_create(SIZE_MAX, &error);
     fail_alloc_at(0);
     ck_assert_ptr_null(none);
     ck_assert_int_eq(error.code, ERROR_OUT_OF_MEMORY);
@@ -343,6 +373,7 @@ Suite *suite(void)
     tcase_add_test(t, new_ones_are_an_eighth_larger_at_most);
     tcase_add_test(t, best_fit_among_many);
     tcase_add_test(t, large_ones_are_kept_from_small_requests);
+    tcase_add_test(t, spare_ones_are_bounded);
     tcase_add_test(t, memory_that_is_not_there);
     tcase_add_test(t, steady_state_allocates_nothing);
     tcase_add_test(t, large_ones_go_after_a_minute);

@@ -368,7 +368,7 @@ START_TEST(idle_workers_look_after_arenas)
 {
     _Atomic unsigned clock = 0;
     struct error error;
-    struct pool_options options = {.workers = 2, .queue_depth = 4, .arenas = arena_store_create(&error)};
+    struct pool_options options = {.workers = 2, .queue_depth = 4, .arenas = arena_store_create(SIZE_MAX, &error)};
     struct pool *pool = pool_create(&options, &error);
     ck_assert_ptr_nonnull(pool);
     struct noted *jobs = make_jobs(2, &clock);

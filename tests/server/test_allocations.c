@@ -51,7 +51,7 @@ static void tear_down(void)
 static void start_workers(void)
 {
     struct error error;
-    arenas = arena_store_create(&error);
+    arenas = arena_store_create(SIZE_MAX, &error);
     ck_assert_ptr_nonnull(arenas);
     const struct pool_options options = {.workers = 2, .queue_depth = 8, .arenas = arenas, .batch_rows = 8};
     pool = pool_create(&options, &error);
