@@ -134,6 +134,8 @@ static void rest(struct worker *worker, uint64_t now, uint64_t due)
     if (worker->helped) {
         spin(worker, now);
     } else if (pool->timekeeper) {
+        if (due < pool->alarm_at) /* what is due came while there was something to take at once: it was not told */
+            pthread_cond_signal(&pool->alarm);
         pool->sleeping++;
         pool_publish(pool);
         pthread_cond_wait(&pool->work, &pool->mutex);

@@ -440,6 +440,23 @@ START_TEST(light_jobs_do_not_yield)
 }
 END_TEST
 
+/* One that may be taken at once comes just before one that has to wait: the sleeper that is woken is not the one that
+ * keeps the time, and has taken the first by the time it looks at the second. */
+START_TEST(the_timekeeper_hears_of_what_came_behind_another)
+{
+    start(2, ROWS, 2000000);
+    for (size_t round = 0; round < 100; round++) {
+        await_rest(pool);
+        atomic_store(&ended, 0);
+        set(0, NULL, 1, LIGHT);
+        set(1, &key_a, 1, LIGHT);
+        submit(pool, &jobs[0].job);
+        submit(pool, &jobs[1].job);
+        await_count(&ended, 2);
+    }
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *s = suite_create("job");
@@ -456,6 +473,7 @@ Suite *suite(void)
     tcase_add_test(t, what_a_batch_leaves_may_be_another_one);
     tcase_add_test(t, sleepers_wake_for_a_batch_that_is_old_enough);
     tcase_add_test(t, there_is_always_a_sleeper_that_keeps_the_time);
+    tcase_add_test(t, the_timekeeper_hears_of_what_came_behind_another);
     tcase_add_test(t, batches_form_within_a_heavy_job);
     tcase_add_test(t, nested_jobs_do_not_nest);
     tcase_add_test(t, light_jobs_do_not_yield);
