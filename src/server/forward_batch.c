@@ -4,9 +4,11 @@
 
 #include "server/forward_job.h"
 
+/* The jobs of one batch that are to be computed. */
 struct batch {
-    struct forward_job *jobs[FORWARD_BATCH_JOBS]; /* the one taken first, then its companions */
-    size_t count;
+    struct forward_job *own; /* the one that was taken: the others are computed in its name, so it ends last */
+    struct forward_job *jobs[FORWARD_BATCH_JOBS], *later[FORWARD_BATCH_JOBS]; /* later: memory is short for them now */
+    size_t count, n_later;
 };
 
 static struct forward_job *forward_job_of(struct job *job)
@@ -49,48 +51,67 @@ static void compute_alone(struct forward_job *job, struct job *taken)
     note_computed(job, 1);
 }
 
-/* Those that have not failed yet, together; where memory is short for that, one by one. */
-static void compute(const struct batch *batch, struct job *taken)
+/* A job is over. What it holds is the next one's, unless it is the one that was taken. */
+static void finish(const struct batch *batch, struct forward_job *job)
 {
-    struct forward_job *ready[FORWARD_BATCH_JOBS];
+    if (job != batch->own)
+        forward_job_finish(job);
+}
+
+static void add(struct batch *batch, struct forward_job *job)
+{
+    job->failed = !make_ready(job);
+    if (!job->failed)
+        batch->jobs[batch->count++] = job;
+    else if (job->error.code == ERROR_BUDGET_FULL)
+        batch->later[batch->n_later++] = job;
+    else
+        finish(batch, job);
+}
+
+static bool compute_together(const struct batch *batch, struct job *taken)
+{
+    const struct parallel parallel = job_parallel(taken);
     struct error error;
-    size_t count = 0;
+    if (batch->count < 2 || !forward_job_run_forward(batch->jobs, batch->count, &parallel, &error))
+        return false;
     for (size_t i = 0; i < batch->count; i++)
-        if (!batch->jobs[i]->failed)
-            ready[count++] = batch->jobs[i];
-    if (batch->count > 1)
-        taken->cancelled = NULL; /* it is short, and not for one of them to end, nor for one that has failed */
-    if (count > 1) {
-        const struct parallel parallel = job_parallel(taken);
-        if (forward_job_run_forward(ready, count, &parallel, &error)) {
-            for (size_t i = 0; i < count; i++)
-                note_computed(ready[i], count);
-            return;
-        }
-    }
-    for (size_t i = 0; i < count; i++)
-        compute_alone(ready[i], taken);
+        note_computed(batch->jobs[i], batch->count);
+    return true;
 }
 
 void forward_batch_run(struct job *taken, enum job_end end)
 {
-    struct batch batch = {.jobs = {forward_job_of(taken)}, .count = 1};
-    struct forward_job *own = batch.jobs[0];
+    struct batch batch = {.own = forward_job_of(taken)};
     if (end == JOB_DROPPED) {
-        own->failed = !error_set(&own->error, ERROR_DRAINING,
-                                 "the server is stopping, and this request's work had not begun; send it to another "
-                                 "replica");
-        forward_job_finish(own);
+        batch.own->failed = !error_set(&batch.own->error, ERROR_DRAINING,
+                                       "the server is stopping, and this request's work had not begun; send it to "
+                                       "another replica");
+        forward_job_finish(batch.own);
         return;
     }
-    for (struct job *companion = job_take_companions(taken); companion; companion = companion->next)
-        batch.jobs[batch.count++] = forward_job_of(companion);
-    for (size_t i = 0; i < batch.count; i++)
-        batch.jobs[i]->failed = !make_ready(batch.jobs[i]);
+    struct job *companion = job_take_companions(taken);
+    if (companion)
+        taken->cancelled = NULL; /* a batch is short, and not for one of them to end */
+    add(&batch, batch.own);
+    while (companion) {
+        struct job *next = companion->next;
+        add(&batch, forward_job_of(companion));
+        companion = next;
+    }
     job_yield(taken);
-    compute(&batch, taken);
+    const bool together = compute_together(&batch, taken);
+    /* Where memory is short for that, one by one. */
+    for (size_t i = batch.count; i-- > 0; finish(&batch, batch.jobs[i]))
+        if (!together)
+            compute_alone(batch.jobs[i], taken);
+    while (batch.n_later > 0) { /* what the others held is free; the one that was taken came first */
+        struct forward_job *job = batch.later[--batch.n_later];
+        job->failed = !make_ready(job);
+        if (!job->failed)
+            compute_alone(job, taken);
+        finish(&batch, job);
+    }
     job_yield(taken);
-    /* The one that was taken is the last to go: the others are computed in its name. */
-    while (batch.count > 0)
-        forward_job_finish(batch.jobs[--batch.count]);
+    forward_job_finish(batch.own);
 }

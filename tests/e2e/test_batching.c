@@ -174,6 +174,31 @@ START_TEST(one_that_is_too_late_ends_only_itself)
 }
 END_TEST
 
+/* A budget of twice what one of them needs: those that were let in are computed, if not together then one by one. */
+START_TEST(where_memory_is_short_for_a_batch)
+{
+    struct server_process *server = server_process_start(
+        &(struct server_options){.members = "'limits':{'max_batch_delay_us':20000,'memory_budget_bytes':30000}"});
+    struct http_call calls[12];
+    char *two = rows_text(2, 9, 1), *body = quoted("{'input':%s,'encoding':'base64'}", two);
+    for (size_t i = 0; i < 12; i++)
+        calls[i] = (struct http_call){.method = "POST", .path = FORWARD, .body = body, .length = strlen(body)};
+    http_perform_all(server, calls, 12);
+    size_t answered = 0;
+    for (size_t i = 0; i < 12; i++) {
+        answered += calls[i].reply.status == 200;
+        ck_assert_msg(calls[i].reply.status == 200 || calls[i].reply.status == 429, "%s", calls[i].reply.body);
+        reply_free(&calls[i].reply);
+    }
+    ck_assert_uint_ge(answered, 1);
+    struct reply reply = http_post(server, FORWARD, body);
+    ck_assert_int_eq(reply.status, 200);
+    reply_free(&reply);
+    free(two), free(body);
+    server_process_stop(server);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *s = suite_create("batching");
@@ -182,6 +207,7 @@ Suite *suite(void)
     tcase_add_test(c, the_same_answers_together_and_alone);
     tcase_add_test(c, a_full_batch_waits_no_longer);
     tcase_add_test(c, one_that_is_too_late_ends_only_itself);
+    tcase_add_test(c, where_memory_is_short_for_a_batch);
     suite_add_tcase(s, c);
     return s;
 }
