@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 enum { SLOTS = 9, MARGIN = 256 };
-#define SLOT_BYTES ((size_t)1 << 20)
+#define SLOT_BYTES ((size_t)1 << 21)
 
 struct slot {
     char *start, *end; /* between the guard pages */
