@@ -75,7 +75,15 @@ static void cut_products(struct projection *p, unsigned lanes)
     const size_t panel = p->kernels->panel_columns;
     for (size_t i = 0; i < p->count; i++) {
         const size_t depth = p->products[i].depth;
-        const size_t rows = p->cut[i].rows, columns = p->products[i].columns, panels = divide_up(columns, panel);
+        const size_t rows = p->cut[i].rows, columns = p->products[i].columns;
+        if (p->flop < SPLIT_FLOP_LEAST && rows <= TILE_ROWS) { /* whole, and without the divisions */
+            p->cut[i].row_blocks = p->cut[i].column_groups = 1;
+            p->cut[i].block_rows = rows;
+            p->cut[i].columns = p->cut[i].group_columns = columns;
+            p->cut[i].first_tile = p->n_tiles++;
+            continue;
+        }
+        const size_t panels = divide_up(columns, panel);
         const size_t block_rows =
             divide_up(divide_up(rows, divide_up(rows, most_rows(depth, panel))), ROWS_STEP) * ROWS_STEP;
         const size_t row_blocks = divide_up(rows, block_rows);

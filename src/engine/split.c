@@ -3,10 +3,6 @@
 
 #include "engine/split.h"
 
-/* Work below this stays on one lane, and no lane is handed less than half of it: waking another thread takes some 10
- * us, in which one core does about this much. */
-#define FLOP_WORTH_SPLITTING 5e5
-
 struct loop {
     struct work *work;
     size_t n_tiles, per_group;
@@ -34,7 +30,7 @@ bool work_split(struct work *work, size_t n_tiles, double flop,
                 void (*tile)(const void *argument, size_t index, unsigned lane), const void *argument)
 {
     if (n_tiles > 0) {
-        const double worth = flop < FLOP_WORTH_SPLITTING ? 1 : flop / (FLOP_WORTH_SPLITTING / 2);
+        const double worth = flop < SPLIT_FLOP_LEAST ? 1 : flop / (SPLIT_FLOP_LEAST / 2);
         const size_t groups = worth < (double)n_tiles ? (size_t)worth : n_tiles;
         struct loop loop = {work, n_tiles, (n_tiles + groups - 1) / groups, tile, argument};
         const size_t used = (n_tiles + loop.per_group - 1) / loop.per_group;

@@ -18,6 +18,10 @@ struct work {
 bool work_split(struct work *work, size_t n_tiles, double flop,
                 void (*tile)(const void *argument, size_t index, unsigned lane), const void *argument);
 
+/* Work below this stays on one lane, and no lane is handed less than half of it: waking another thread takes some 10
+ * us, in which one core does about this much. */
+#define SPLIT_FLOP_LEAST 5e5
+
 /* A float copied costs about as much as this many flop. */
 #define SPLIT_FLOP_PER_FLOAT 16.0
 
