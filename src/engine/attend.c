@@ -24,7 +24,7 @@ struct lane {
     float *value_panels;                    /* packed [n_keys, d_v] */
     float *tile;                            /* [tile_rows, n_keys], rows batch_tile_stride apart */
     float *z;                               /* [tile_rows, d_v], rows kernel_padded(d_v) apart */
-    float *inverse;                         /* [tile_rows]: 1 / sum of the row's weights */
+    float *inverse;                         /* [kernel_padded(tile_rows)]: 1 / sum of the row's weights */
     float *bias_row, *map_row;              /* [n_keys]; NULL unless a sequence has holes */
 };
 
@@ -49,7 +49,7 @@ static bool lane_arrays(const struct attention_shape *shape, const struct batch_
            tensor_bytes((size_t[]){extent->longest_keys, padded_d_v}, 2, element, &bytes[1]) &&
            tensor_bytes((size_t[]){extent->tile_floats}, 1, element, &bytes[2]) &&
            tensor_bytes((size_t[]){extent->tile_rows, padded_d_v}, 2, element, &bytes[3]) &&
-           tensor_bytes((size_t[]){extent->tile_rows}, 1, element, &bytes[4]) &&
+           tensor_bytes((size_t[]){kernel_padded(extent->tile_rows)}, 1, element, &bytes[4]) &&
            tensor_bytes(&row, 1, element, &bytes[5]) && tensor_bytes(&row, 1, element, &bytes[6]);
 }
 
@@ -96,9 +96,10 @@ static double attention_flop(const struct batch *batch)
     return flop * (double)batch->layer->shape.num_heads;
 }
 
-static size_t units_of_head(const struct sequence *s)
+/* a / b without the processor's division, which a small unit would wait for, where b is 1 more often than not. */
+static size_t divide(size_t a, size_t b)
 {
-    return (s->n_queries + s->unit_rows - 1) / s->unit_rows;
+    return a < b ? 0 : b == 1 ? a : a / b;
 }
 
 void attend_divide(struct batch *batch, unsigned lanes)
@@ -112,7 +113,9 @@ void attend_divide(struct batch *batch, unsigned lanes)
         const double rows = fmax(most / row_flop(shape, s), UNIT_ROWS_LEAST);
         s->first_unit = unit;
         s->unit_rows = rows < (double)s->n_queries ? (size_t)rows : size_max(s->n_queries, 1);
-        unit += shape->num_heads * units_of_head(s);
+        s->units_per_head = (s->n_queries + s->unit_rows - 1) / s->unit_rows;
+        s->tile_rows = s->n_keys > 0 ? batch_tile_rows(s->n_keys) : 1;
+        unit += shape->num_heads * s->units_per_head;
     }
 }
 
@@ -199,10 +202,16 @@ static bool has_allowed_key(const float *bias, const uint8_t *allowed, size_t n_
 static void weigh(const struct block *b)
 {
     const struct kernels *kernels = b->batch->layer->kernels;
+    const struct sequence *s = b->sequence;
+    if (!s->input->bias && !sequence_allowed(s, b->first_row)) {
+        kernels->softmax_rows(b->lane->tile, b->tile_stride, b->n_rows, b->n_keys, sequence_key_end(s, b->first_row),
+                              b->lane->inverse);
+        return;
+    }
     for (size_t i = 0; i < b->n_rows; i++) {
-        const size_t row = b->first_row + i, limit = sequence_key_limit(b->sequence, row);
+        const size_t row = b->first_row + i, limit = sequence_key_limit(s, row);
         const float *bias = bias_of_row(b, row);
-        const uint8_t *allowed = sequence_allowed(b->sequence, row);
+        const uint8_t *allowed = sequence_allowed(s, row);
         const double sum =
             kernels->softmax(b->lane->tile + i * b->tile_stride, limit, kernel_padded(b->n_keys), bias, allowed);
         if (sum == 0) /* where keys are allowed, all their scores have overflowed to -infinity: to be reported, not to
@@ -238,9 +247,14 @@ static void write_map_row(const struct block *b, size_t i, float *map_row)
     zero(to + b->n_keys, end);
 }
 
-static bool is_included(const struct forward_result *r, size_t place, size_t head)
+/* The first of the places from `place` on where the head's map and Z go; n_maps: none. */
+static size_t next_place(const struct forward_result *r, size_t head, size_t place)
 {
-    return (r->include_heads ? r->include_heads[place] : place) == head;
+    if (!r->include_heads)
+        return place <= head ? head : r->n_maps;
+    while (place < r->n_maps && r->include_heads[place] != head)
+        place++;
+    return place;
 }
 
 /* The rows of the map that the block's rows stand for: its own, and the padding up to the next row's (before the first
@@ -269,9 +283,8 @@ static void write_maps(const struct block *b)
     const struct sequence *s = b->sequence;
     const struct forward_result *r = s->result;
     const size_t map_floats = s->input->query_length * s->input->key_length;
-    for (size_t place = 0; place < r->n_maps; place++)
-        if (is_included(r, place, b->head))
-            write_map(b, r->attention + (s->index * r->n_maps + place) * map_floats);
+    for (size_t place = next_place(r, b->head, 0); place < r->n_maps; place = next_place(r, b->head, place + 1))
+        write_map(b, r->attention + (s->index * r->n_maps + place) * map_floats);
 }
 
 /* Weights times values, normalised, to z [n_rows, d_v]. */
@@ -300,9 +313,7 @@ static void write_heads(const struct block *b)
     const struct sequence *s = b->sequence;
     const struct forward_result *r = s->result;
     const size_t d_v = b->batch->layer->shape.d_v, z_stride = kernel_padded(d_v);
-    for (size_t place = 0; place < r->n_maps; place++) {
-        if (!is_included(r, place, b->head))
-            continue;
+    for (size_t place = next_place(r, b->head, 0); place < r->n_maps; place = next_place(r, b->head, place + 1)) {
         const size_t plane = s->index * r->n_maps + place;
         for (size_t i = 0; i < b->n_rows; i++) {
             const size_t row = plane * s->input->query_length + sequence_position(s, b->first_row + i);
@@ -361,26 +372,22 @@ static void attend_block(const struct block *b, bool map_wanted, bool head_wante
 static void attend_unit(const void *argument, size_t unit, unsigned lane)
 {
     const struct batch *batch = argument;
-    const struct attention_shape *shape = &batch->layer->shape;
     const struct sequence *s = sequence_of_unit(batch, unit);
-    const size_t per_head = units_of_head(s), within = unit - s->first_unit;
-    const size_t first_row = within % per_head * s->unit_rows,
-                 end_row = size_min(first_row + s->unit_rows, s->n_queries);
+    const size_t head = divide(unit - s->first_unit, s->units_per_head);
+    const size_t first_row = (unit - s->first_unit - head * s->units_per_head) * s->unit_rows;
+    const size_t n_rows = size_min(s->unit_rows, s->n_queries - first_row);
+    const size_t blocks = n_rows <= s->tile_rows ? 1 : (n_rows + s->tile_rows - 1) / s->tile_rows,
+                 least = divide(n_rows, blocks), larger = n_rows - blocks * least;
+    const bool included = next_place(s->result, head, 0) < s->result->n_maps;
     struct block b = {
         .batch = batch,
         .sequence = s,
         .lane = lane_of(batch, lane),
-        .head = within / per_head,
+        .head = head,
+        .first_row = first_row,
         .tile_stride = batch_tile_stride(s->n_keys),
     };
-    bool included = false;
-    for (size_t place = 0; place < s->result->n_maps; place++)
-        included |= is_included(s->result, place, b.head);
-
-    pack_head(batch, s, b.head / (shape->num_heads / shape->num_kv_heads), lane_of(batch, lane));
-    const size_t n_rows = end_row - first_row, most_rows = batch_tile_rows(s->n_keys);
-    const size_t blocks = (n_rows + most_rows - 1) / most_rows, least = n_rows / blocks, larger = n_rows % blocks;
-    b.first_row = first_row;
+    pack_head(batch, s, divide(head, batch->heads_per_kv_head), lane_of(batch, lane));
     for (size_t i = 0; i < blocks; i++) {
         b.n_rows = least + (i < larger);
         b.n_keys = size_max(sequence_key_limit(s, b.first_row + b.n_rows - 1), 1);
@@ -397,6 +404,6 @@ bool batch_attend(const struct batch *batch, struct work *work)
     for (unsigned lane = 0; lane < work->parallel->lanes; lane++)
         open_lane(batch, lane);
     const struct sequence *last = &batch->sequences[n_sequences - 1];
-    const size_t units = last->first_unit + batch->layer->shape.num_heads * units_of_head(last);
+    const size_t units = last->first_unit + batch->layer->shape.num_heads * last->units_per_head;
     return work_split(work, units, attention_flop(batch), attend_unit, batch);
 }

@@ -257,7 +257,7 @@ bool batch_create(struct batch *batch, const struct attention_layer *layer, cons
                   struct forward_result *const *results, size_t count, unsigned lanes, struct arena *arena,
                   struct error *error)
 {
-    *batch = (struct batch){.layer = layer};
+    *batch = (struct batch){.layer = layer, .heads_per_kv_head = layer->shape.num_heads / layer->shape.num_kv_heads};
     struct pieces pieces;
     void *memory[PIECES] = {0};
     if (!measure(inputs, count, &batch->extent) || !size_pieces(&layer->shape, &batch->extent, lanes, &pieces))

@@ -18,7 +18,8 @@ struct sequence {
     const uint32_t *kept; /* [n_queries] the positions those rows have in the input, where padding was left out; NULL:
                              all in order */
     bool holes;           /* kept is not one run of neighbours */
-    size_t first_unit, unit_rows; /* attention work (attend.c): its first unit, rows of a unit */
+    /* Attention work (attend.c): its first unit, units of a head, rows of a unit and of a tile of scores at most. */
+    size_t first_unit, units_per_head, unit_rows, tile_rows;
 };
 
 /* A matrix of the batch: rows `stride` floats apart. */
@@ -45,6 +46,7 @@ struct batch_extent {
 
 struct batch {
     const struct attention_layer *layer;
+    size_t heads_per_kv_head;
     struct batch_extent extent;
     struct sequence *sequences; /* [n_sequences] */
     /* The gathered inputs; unused when direct. */
@@ -78,15 +80,18 @@ bool batch_create(struct batch *batch, const struct attention_layer *layer, cons
                   struct forward_result *const *results, size_t count, unsigned lanes, struct arena *arena,
                   struct error *error);
 
-/* The key positions below this are allowed to row `row` of a sequence, as far as `causal` goes. */
+/* The end of the keys that `causal` leaves to row `row` of a sequence, which may lie before the first or behind the
+ * last key, and is one further for the next row; without it the last key's, or behind. */
+static inline ptrdiff_t sequence_key_end(const struct sequence *s, size_t row)
+{
+    return (ptrdiff_t)s->n_keys + (s->input->causal ? (ptrdiff_t)row + 1 - (ptrdiff_t)s->n_queries : 0);
+}
+
+/* The key positions below this are allowed to row `row`, as far as `causal` goes. */
 static inline size_t sequence_key_limit(const struct sequence *s, size_t row)
 {
-    if (!s->input->causal)
-        return s->n_keys;
-    const size_t end = row + 1 + s->n_keys;
-    if (end <= s->n_queries)
-        return 0;
-    return end - s->n_queries < s->n_keys ? end - s->n_queries : s->n_keys;
+    const ptrdiff_t end = sequence_key_end(s, row);
+    return end <= 0 ? 0 : (size_t)end < s->n_keys ? (size_t)end : s->n_keys;
 }
 
 /* The position in the input of row `row` of the sequence's queries (and keys, in self-attention). */
@@ -125,7 +130,7 @@ bool batch_project_output(const struct batch *batch, struct work *work);
 bool batch_attend(const struct batch *batch, struct work *work);
 /* Scratch of one lane. False on overflow. */
 bool attend_lane_bytes(const struct attention_shape *shape, const struct batch_extent *extent, size_t *bytes);
-/* Sets first_unit and unit_rows of the sequences. */
+/* Sets first_unit, units_per_head, unit_rows and tile_rows of the sequences. */
 void attend_divide(struct batch *batch, unsigned lanes);
 
 #endif

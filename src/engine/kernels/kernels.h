@@ -29,7 +29,7 @@ struct product {
     size_t depth, columns;
     const float *a; /* [rows, depth], not packed, any alignment */
     size_t a_stride;
-    const float *b; /* packed [b_depth, columns], aligned to 64 bytes; its first `depth` rows are used */
+    const float *b; /* packed [b_depth, columns], aligned to a vector; its first `depth` rows are used */
     size_t b_depth;
     const float *bias; /* [columns], or NULL: none */
     float scale;       /* 1 where there is a bias */
@@ -45,13 +45,13 @@ struct kernels {
 
     /* Floats that the packed form of [depth, columns] takes: at most depth * kernel_padded(columns). */
     size_t (*packed_floats)(size_t depth, size_t columns);
-    /* Packs b [depth, columns], rows b_stride apart, into `packed`, aligned to 64 bytes. */
+    /* Packs b [depth, columns], rows b_stride apart, into `packed`, aligned to a vector. */
     void (*pack)(const float *b, size_t b_stride, size_t depth, size_t columns, float *packed);
     /* Packs the transpose of b [columns, depth], rows b_stride apart. */
     void (*pack_transposed)(const float *b, size_t b_stride, size_t depth, size_t columns, float *packed);
 
-    /* Rows first_row .. end_row - 1 and columns first_column .. end_column - 1 of C; first_column is a multiple of
-     * panel_columns. */
+    /* Rows first_row .. end_row - 1 of C and its panels from column first_column, a multiple of panel_columns, to the
+     * one that holds column end_column - 1: all of that panel is written, as far as C has columns. */
     void (*multiply)(const struct product *product, size_t first_row, size_t end_row, size_t first_column,
                      size_t end_column);
 
@@ -61,14 +61,17 @@ struct kernels {
      * n_keys. */
     double (*softmax)(float *scores /* [width] */, size_t n_keys, size_t width,
                       const float *bias /* [n_keys] or NULL */, const uint8_t *allowed /* [n_keys], 1 or 0, or NULL */);
+    /* The same for n_rows rows without bias and mask, rows `stride` (a multiple of KERNEL_PAD) apart: row i has its
+     * first limit + i keys, at least 0 and at most n_keys, as under a causal limit; the elements behind them become 0,
+     * up to whole vectors. Writes 1 / sum of each row, which is 0 for a row with no key and NaN where the scores of all
+     * keys are -infinity; behind n_rows anything. */
+    void (*softmax_rows)(float *scores /* [n_rows, n_keys] */, size_t stride, size_t n_rows, size_t n_keys,
+                         ptrdiff_t limit, float *inverses /* [n_rows, up to a multiple of 4] */);
     /* to = from * factor. Any alignment; they may be the same, not overlap otherwise. */
     void (*scale)(float *to, const float *from, size_t count, float factor);
     /* The same for n_rows rows, each with its own factor. */
     void (*scale_rows)(float *to /* [n_rows, count] */, size_t to_stride, const float *from /* [n_rows, count] */,
                        size_t from_stride, size_t n_rows, size_t count, const float *factors /* [n_rows] */);
-    /* to = exp(from) for from <= 0 or NaN; exactly 0 below -87.33. `count` a multiple of KERNEL_PAD; 64-byte aligned.
-     */
-    void (*exponential)(float *to, const float *from, size_t count);
 };
 
 /* X(identifier, name): the variants built for this processor family, best first. */

@@ -60,9 +60,9 @@ static void call_scale(struct call *c)
     c->k->scale(c->c, c->b, c->columns, 0.5f);
 }
 
-static void call_exponential(struct call *c)
+static void call_softmax_rows(struct call *c)
 {
-    c->k->exponential(c->c, c->b, c->columns);
+    c->k->softmax_rows(c->c, c->columns, c->rows, c->columns, (ptrdiff_t)c->columns, c->a);
 }
 
 static const struct {
@@ -81,9 +81,11 @@ static const struct {
     {"softmax", "softmax", call_softmax, 1, 1, 64},
     {"softmax", "softmax", call_softmax, 1, 1, 512},
     {"softmax", "softmax", call_softmax, 1, 1, 2048},
+    {"softmax_rows", "softmax_rows", call_softmax_rows, 16, 1, 16},
+    {"softmax_rows", "softmax_rows", call_softmax_rows, 32, 1, 32},
+    {"softmax_rows", "softmax_rows", call_softmax_rows, 96, 1, 512},
     {"softmax", "softmax, bias, mask", call_softmax_masked, 1, 1, 512},
     {"scale", "scale", call_scale, 1, 1, 512},
-    {"exponential", "exponential", call_exponential, 1, 1, 512},
 };
 
 /* Of the processor, not of the wall: other programs may run. */

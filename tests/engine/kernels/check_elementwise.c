@@ -1,4 +1,4 @@
-/* scale and exponential. */
+/* scale and scale_rows. */
 
 #include "check.h"
 
@@ -69,53 +69,4 @@ void check_scale(const struct kernels *k, struct random *random)
         for (size_t count = 1; count <= 70; count++)
             check_scaling_rows(k, random, random_size(random, 1, 9), count);
     }
-}
-
-enum { BLOCK = 4096 };
-
-/* All that a block of exponents gives, against exp of the C library. */
-static void check_accuracy(const struct kernels *k, float top)
-{
-    check_case("%d exponents from %.9g down", BLOCK, (double)top);
-    float *x = guard_take("from", BLOCK * sizeof *x, 64), *y = guard_take("to", BLOCK * sizeof *y, 64);
-    for (size_t i = 0; i < BLOCK; i++)
-        x[i] = fmaxf(top - 0.05f * (float)i / BLOCK, -87.329f);
-    guard_read_only(x);
-    k->exponential(y, x, BLOCK);
-    for (size_t i = 0; i < BLOCK; i++) {
-        const double error = fabs((double)y[i] / exp((double)x[i]) - 1);
-        if (!(error < 1.3e-7))
-            check_fail("exp(%.9g) is %.9g: a relative error of %g", (double)x[i], (double)y[i], error);
-    }
-    guard_end();
-}
-
-/* Every count of whole padded rows, and the ends of the range. */
-static void check_special(const struct kernels *k, size_t count)
-{
-    static const float ones[] = {0, -0.0f, -1e-30f, -1e-45f, -1e-9f};
-    static const float zeros[] = {-87.34f, -88,  -104,   -1e4f,    -3e38f,  -INFINITY,
-                                  -87.4f,  -200, -1e20f, -FLT_MAX, -87.331f};
-    check_case("%zu special exponents", count);
-    float *x = guard_take("from", count * sizeof *x, 64), *y = guard_take("to", count * sizeof *y, 64);
-    for (size_t i = 0; i < count; i++)
-        x[i] = i % 3 == 0 ? ones[i % 5] : i % 3 == 1 ? zeros[i % 11] : NAN;
-    guard_read_only(x);
-    k->exponential(y, x, count);
-    for (size_t i = 0; i < count; i++)
-        if (i % 3 == 0 ? y[i] != 1 : i % 3 == 1 ? y[i] != 0 || signbit(y[i]) : !isnan(y[i]))
-            check_fail("exp(%g) is %g", (double)x[i], (double)y[i]);
-    guard_end();
-}
-
-void check_exponential(const struct kernels *k, struct random *random)
-{
-    (void)random;
-    for (enum guard_side side = GUARD_BEHIND; side <= GUARD_BEFORE; side++) {
-        guard_begin(side);
-        for (size_t count = 0; count <= 40 * KERNEL_PAD; count += KERNEL_PAD)
-            check_special(k, count);
-    }
-    for (float top = 0; top > -87.33f; top -= 0.05f)
-        check_accuracy(k, top);
 }

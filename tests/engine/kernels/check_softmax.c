@@ -1,5 +1,6 @@
 /* softmax: against float64 for every length, every mixture of bias and mask and scores of every size; what it must make
- * of NaN, infinities and rows without a key. */
+ * of NaN, infinities and rows without a key; its exponential, over the whole range. softmax_rows: the same bits, row by
+ * row. */
 
 #include "check.h"
 
@@ -187,6 +188,45 @@ static void check_long_sums(const struct kernels *k, struct random *random)
     }
 }
 
+enum { BLOCK = 4096 };
+
+/* All that a block of exponents gives, against exp of the C library: the row's maximum is 0, its first score. */
+static void check_exponents(const struct kernels *k, float from)
+{
+    check_case("%d exponents from %.9g down", BLOCK, (double)from);
+    float *x = guard_take("scores", BLOCK * sizeof *x, 64);
+    for (size_t i = 1; i < BLOCK; i++)
+        x[i] = fmaxf(from - 0.05f * (float)i / BLOCK, -87.329f);
+    x[0] = 0;
+    float before[BLOCK];
+    memcpy(before, x, sizeof before);
+    k->softmax(x, BLOCK, BLOCK, NULL, NULL);
+    for (size_t i = 0; i < BLOCK; i++) {
+        const double error = fabs((double)x[i] / exp((double)before[i]) - 1);
+        if (!(error < 1.3e-7))
+            check_fail("exp(%.9g) is %.9g: a relative error of %g", (double)before[i], (double)x[i], error);
+    }
+    guard_end();
+}
+
+/* The ends of the range of exponents. */
+static void check_ends(const struct kernels *k, size_t n_keys)
+{
+    static const float ones[] = {0, -0.0f, -1e-30f, -1e-45f, -1e-9f};
+    static const float zeros[] = {-87.34f, -88,  -104,   -1e4f,    -3e38f,  -INFINITY,
+                                  -87.4f,  -200, -1e20f, -FLT_MAX, -87.331f};
+    check_case("%zu special exponents", n_keys);
+    const size_t width = kernel_padded(n_keys);
+    float *x = guard_take("scores", width * sizeof *x, 64);
+    for (size_t i = 0; i < n_keys; i++)
+        x[i] = i % 2 == 0 ? ones[i / 2 % 5] : zeros[i / 2 % 11];
+    k->softmax(x, n_keys, width, NULL, NULL);
+    for (size_t i = 0; i < n_keys; i++)
+        if (i % 2 == 0 ? x[i] != 1 : x[i] != 0 || signbit(x[i]))
+            check_fail("exp(%g) is %g", (double)(i % 2 == 0 ? ones[i / 2 % 5] : zeros[i / 2 % 11]), (double)x[i]);
+    guard_end();
+}
+
 void check_softmax(const struct kernels *k, struct random *random)
 {
     for (enum guard_side side = GUARD_BEHIND; side <= GUARD_BEFORE; side++) {
@@ -205,4 +245,67 @@ void check_softmax(const struct kernels *k, struct random *random)
         }
     }
     check_long_sums(k, random);
+    for (size_t n = 1; n <= 200; n++)
+        check_ends(k, n);
+    for (float from = 0; from > -87.33f; from -= 0.05f)
+        check_exponents(k, from);
+}
+
+/* The keys of row i, as kernels.h says. */
+static size_t keys_of(ptrdiff_t limit, size_t i, size_t n_keys)
+{
+    const ptrdiff_t keys = limit + (ptrdiff_t)i;
+    return keys < 0 ? 0 : (size_t)keys > n_keys ? n_keys : (size_t)keys;
+}
+
+/* Rows of scores of every kind, with NaN and infinities in some, next to scores that are no keys and must not count. */
+static void check_rows(const struct kernels *k, struct random *random, size_t n_rows, size_t n_keys, ptrdiff_t limit)
+{
+    const size_t width = kernel_padded(n_keys), stride = width + KERNEL_PAD * random_size(random, 0, 2);
+    check_case("%zu rows of %zu keys, limit %td", n_rows, n_keys, limit);
+    float *scores = guard_take("scores", n_rows * stride * sizeof *scores, 64);
+    float *inverses = guard_take("inverses", (n_rows + 3) / 4 * 4 * sizeof *inverses, 16);
+    float *row = guard_take("one row", width * sizeof *row, 64);
+    static float before[KEYS_MOST];
+    for (size_t i = 0; i < n_rows; i++) {
+        const enum scores kind = (enum scores)random_size(random, 0, SCORE_KINDS - 1);
+        const bool nothing = random_chance(random, 0.1);
+        for (size_t j = 0; j < n_keys; j++)
+            scores[i * stride + j] = nothing ? -INFINITY : draw(random, kind);
+        if (random_chance(random, 0.1))
+            scores[i * stride + random_size(random, 0, n_keys - 1)] = random_chance(random, 0.5) ? NAN : INFINITY;
+    }
+    memcpy(before, scores, n_rows * stride * sizeof *before);
+    k->softmax_rows(scores, stride, n_rows, n_keys, limit, inverses);
+    for (size_t i = 0; i < n_rows; i++) {
+        const size_t keys = keys_of(limit, i, n_keys);
+        memcpy(row, before + i * stride, n_keys * sizeof *row);
+        const double sum = k->softmax(row, keys, width, NULL, NULL);
+        const float inverse = sum != 0 ? (float)(1 / sum) : keys > 0 ? NAN : 0;
+        if (isnan(inverse) ? !isnan(inverses[i]) : memcmp(&inverse, &inverses[i], sizeof inverse) != 0)
+            check_fail("1 / sum of row %zu is %.9g, not %.9g", i, (double)inverses[i], (double)inverse);
+        for (size_t j = 0; j < n_keys; j++)
+            if (isnan(row[j]) ? !isnan(scores[i * stride + j])
+                              : memcmp(&row[j], &scores[i * stride + j], sizeof *row) != 0)
+                check_fail("weight %zu of row %zu is %.9g, not %.9g", j, i, (double)scores[i * stride + j],
+                           (double)row[j]);
+        if (!guard_untouched(scores + i * stride + width, (stride - width) * sizeof *scores))
+            check_fail("behind row %zu was written", i);
+    }
+    guard_end();
+}
+
+void check_softmax_rows(const struct kernels *k, struct random *random)
+{
+    for (enum guard_side side = GUARD_BEHIND; side <= GUARD_BEFORE; side++) {
+        guard_begin(side);
+        for (size_t n_keys = 1; n_keys <= 80; n_keys++)
+            for (size_t n_rows = 1; n_rows <= 13; n_rows++) {
+                check_rows(k, random, n_rows, n_keys, (ptrdiff_t)n_keys);
+                check_rows(k, random, n_rows, n_keys, 1);
+                check_rows(k, random, n_rows, n_keys, (ptrdiff_t)random_size(random, 0, n_keys + 20) - 20);
+            }
+        check_rows(k, random, 9, 700, 700);
+        check_rows(k, random, 9, 700, 697);
+    }
 }

@@ -15,8 +15,9 @@ static const struct {
     const char *name;
     check_function *check;
 } functions[] = {
-    {"pack", check_pack},   {"multiply", check_multiply},       {"softmax", check_softmax},
-    {"scale", check_scale}, {"exponential", check_exponential}, {"forward", check_forward},
+    {"pack", check_pack},       {"multiply", check_multiply},
+    {"softmax", check_softmax}, {"softmax_rows", check_softmax_rows},
+    {"scale", check_scale},     {"forward", check_forward},
 };
 
 enum { N_FUNCTIONS = sizeof functions / sizeof *functions };
@@ -28,7 +29,7 @@ _Static_assert(sizeof(struct kernels) == 12 * sizeof(void *), "check the new ker
 static const char usage[] =
     "usage: check_kernels [--variant NAME] [--function NAME] [--seed N] [--repeat N] [--bench]\n"
     "  --variant    only this instruction set, as ATTND_ISA names it\n"
-    "  --function   only this check: pack, multiply, softmax, scale, exponential, forward\n"
+    "  --function   only this check: pack, multiply, softmax, softmax_rows, scale, forward\n"
     "  --seed       of the random arguments (1)\n"
     "  --repeat     do it again with the next N - 1 seeds\n"
     "  --bench      time the functions instead, beside the generic ones\n";
