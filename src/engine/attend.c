@@ -15,7 +15,7 @@
 /* No fewer rows to a unit than this where a head is split: each lane that works on a head packs its keys and values for
  * itself, which takes as long as some 20 rows. */
 #define UNIT_ROWS_LEAST 48
-#define UNITS_PER_LANE  4
+#define UNITS_PER_LANE  16
 
 /* One lane's memory: this, then its arrays. */
 struct lane {

@@ -10,7 +10,7 @@
 /* Row blocks start at multiples of this, which every register tile divides. */
 #define ROWS_STEP ((size_t)12)
 /* Tiles for each lane, so that lanes that start late or are interrupted leave little to wait for. */
-#define TILES_PER_LANE 4
+#define TILES_PER_LANE 32
 
 enum { MOST_PRODUCTS = 3 };
 
