@@ -65,6 +65,14 @@ struct job *job_queue_take_all(struct job_queue *queue)
     return first;
 }
 
+bool job_queue_holds(const struct job_queue *queue, const void *key)
+{
+    const struct job *job = queue->first;
+    while (job && job->batch_key != key)
+        job = job->next;
+    return job != NULL;
+}
+
 struct job *job_queue_take_batch(struct job_queue *queue, const void *key, size_t *rows, size_t *count)
 {
     struct job *chain = NULL, **end = &chain, **at = &queue->first;

@@ -25,6 +25,9 @@ bool job_queue_remove(struct job_queue *queue, const struct job *job, const void
 /* All jobs, as a chain through `next`. */
 struct job *job_queue_take_all(struct job_queue *queue);
 
+/* Whether a job of this key is queued. */
+bool job_queue_holds(const struct job_queue *queue, const void *key);
+
 /* Jobs of this key (not NULL), oldest first and ripe or not, that have at most *rows together, as a chain; one that
  * would be too much stays. *rows is what is left, *count how many they are. */
 struct job *job_queue_take_batch(struct job_queue *queue, const void *key, size_t *rows, size_t *count);

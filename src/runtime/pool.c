@@ -57,6 +57,32 @@ bool pool_submit(struct pool *pool, struct job *job, struct error *error)
     return true;
 }
 
+/* Whether a job of this key would have company in the queue, or waits for it. */
+static bool has_company(struct pool *pool, const void *key)
+{
+    if (!key)
+        return false;
+    if (pool->batch_delay_ns)
+        return true;
+    if (!atomic_load_explicit(&pool->light_queued, memory_order_relaxed))
+        return false;
+    pool_lock(pool);
+    bool found = job_queue_holds(&pool->light, key);
+    pool_unlock(pool);
+    return found;
+}
+
+bool pool_run_here(struct pool *pool, struct job *job)
+{
+    if (atomic_load_explicit(&pool->draining, memory_order_relaxed) || has_company(pool, job->batch_key))
+        return false;
+    atomic_fetch_add_explicit(&pool->here, 1, memory_order_relaxed);
+    job->worker = NULL;
+    job->run(job, JOB_RUN);
+    atomic_fetch_sub_explicit(&pool->here, 1, memory_order_relaxed);
+    return true;
+}
+
 bool pool_withdraw(struct pool *pool, struct job *job)
 {
     const void *key = NULL;
@@ -98,7 +124,8 @@ void pool_drop_queued(struct pool *pool)
 struct pool_state pool_state(struct pool *pool)
 {
     pool_lock(pool);
-    struct pool_state state = {.queued = queued(pool), .running = pool->running, .workers = pool->n_workers};
+    struct pool_state state = {
+        .queued = queued(pool), .running = pool->running + atomic_load(&pool->here), .workers = pool->n_workers};
     pool_unlock(pool);
     return state;
 }

@@ -75,6 +75,11 @@ struct pool *pool_create(const struct pool_options *options, struct error *error
  * pool_drop_queued. Never blocks on work. */
 bool pool_submit(struct pool *pool, struct job *job, struct error *error);
 
+/* Runs a short job on the calling thread, which is no worker, without a place in the queue and with one lane. False,
+ * and the job is to be submitted: jobs of its batch_key are queued, or it may wait for some (batch_delay_ns), or the
+ * pool is draining. */
+bool pool_run_here(struct pool *pool, struct job *job);
+
 /* Refuses new jobs from now on and ends the waiting ones as JOB_DROPPED, on the calling thread. Running ones go on. */
 void pool_drop_queued(struct pool *pool);
 
@@ -103,7 +108,8 @@ void job_yield(struct job *job);
 struct job *job_take_companions(struct job *job);
 
 struct pool_state {
-    size_t queued, running; /* jobs, nested ones and companions too; helping another worker's job is not counted */
+    size_t queued, running; /* jobs, nested ones, companions and those of pool_run_here too; helping another worker's
+                               job is not counted */
     unsigned workers;
 };
 struct pool_state pool_state(struct pool *pool);

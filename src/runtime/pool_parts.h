@@ -44,7 +44,8 @@ struct pool {
     unsigned sleeping, spinning; /* on `work`; after a region, in the hope of the next one */
     bool timekeeper;             /* there is one, which wakes at `alarm_at` */
     uint64_t alarm_at;
-    bool draining, stopping, pin;
+    _Atomic bool draining; /* set under the mutex */
+    bool stopping, pin;
     struct arena_store *arenas;
     uint64_t arenas_due;   /* when to look at them */
     _Atomic unsigned news; /* changed under the mutex whenever there is something new to do */
@@ -52,6 +53,7 @@ struct pool {
     /* From when on a busy worker has a light job to run because no idle one will; CLOCK_NEVER: none. Read between
      * tiles. */
     _Alignas(64) _Atomic uint64_t light_due;
+    _Atomic size_t light_queued, here; /* light.count as it was published; jobs of pool_run_here */
     _Alignas(64) struct worker workers[];
 };
 
@@ -65,7 +67,8 @@ static inline void pool_unlock(struct pool *pool)
     pthread_mutex_unlock(&pool->mutex);
 }
 
-/* Sets light_due; with the mutex held, after the queue of light jobs or the number of idle workers has changed. */
+/* Sets light_due and light_queued; with the mutex held, after the queue of light jobs or the number of idle workers has
+ * changed. */
 void pool_publish(struct pool *pool);
 
 /* Who is to be woken, once the mutex is unlocked: a thread that is woken before has to wait for it. */

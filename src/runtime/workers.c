@@ -13,6 +13,7 @@ void pool_publish(struct pool *pool)
     size_t idle = (size_t)pool->sleeping + pool->spinning + pool->timekeeper;
     uint64_t due = pool->light.count > idle ? job_queue_ripe(&pool->light) : CLOCK_NEVER;
     atomic_store_explicit(&pool->light_due, due, memory_order_relaxed);
+    atomic_store_explicit(&pool->light_queued, pool->light.count, memory_order_relaxed);
 }
 
 bool pool_light_waits(struct pool *pool)

@@ -18,6 +18,13 @@
 #define FLOP_PER_TEXT_BYTE   200.0
 #define FLOP_PER_BASE64_BYTE 40.0
 
+/* Weights are read once for any number of rows, at some 25 GB/s from memory. */
+#define FLOP_PER_WEIGHT_BYTE 4.0
+
+/* About 0.1 ms: to suspend a connection, wake a worker and come back costs a third of that, and a polling thread has
+ * other connections to serve. */
+#define AT_ONCE_FLOP 1e7
+
 double forward_job_stage_us(struct forward_job *job)
 {
     uint64_t now = clock_ns(), began = job->stage_began;
@@ -135,7 +142,8 @@ static double expected_flop(const struct forward_job *job)
     if (!job->prepared)
         return INFINITY;
     const double per_byte = job->asked->encoding == ENCODING_BASE64 ? FLOP_PER_BASE64_BYTE : FLOP_PER_TEXT_BYTE;
-    return job->flop + per_byte * (double)job->answer_bytes;
+    return job->flop + per_byte * (double)job->answer_bytes +
+           FLOP_PER_WEIGHT_BYTE * (double)attention_layer_bytes(job->set->layers[0]);
 }
 
 void forward_job_begin(struct request *request, const struct forward_route *route)
@@ -152,7 +160,8 @@ void forward_job_begin(struct request *request, const struct forward_route *rout
         request->job.batch_key = job->set;
         request->job.batch_rows = job->input.batch * job->input.query_length;
     }
-    request_submit(request);
+    if (request->job.flop > AT_ONCE_FLOP || !pool_run_here(request->server->parts.pool, &request->job))
+        request_submit(request);
 }
 
 /* ---- the computation */
@@ -216,5 +225,6 @@ void forward_job_finish(struct forward_job *job)
     request_drop_work(request); /* and with it *job */
     if (!done)
         request_fail(request, &error);
-    request_resume(request);
+    if (request->submitted)
+        request_resume(request);
 }

@@ -65,6 +65,37 @@ START_TEST(jobs_of_many_threads_run_once_each)
 }
 END_TEST
 
+/* At once, by the caller itself; not where it would leave its company behind, and not at the end. */
+START_TEST(short_jobs_run_on_their_caller)
+{
+    static const char key, other_key;
+    _Atomic unsigned clock = 0;
+    struct noted *jobs = make_jobs(5, &clock);
+    struct pool *pool = make_pool(1, 8, false);
+    struct gate gate;
+    enter_gate(pool, &gate, 0); /* the worker is busy */
+    ck_assert(pool_run_here(pool, &jobs[0].job));
+    ck_assert_uint_eq(jobs[0].runs, 1);
+    ck_assert_uint_eq(jobs[0].lanes, 1);
+    ck_assert(pthread_equal(jobs[0].thread, pthread_self()));
+
+    for (size_t i = 1; i < 5; i++)
+        jobs[i].job.batch_key = i == 3 ? &other_key : &key;
+    ck_assert(pool_run_here(pool, &jobs[1].job));
+    submit(pool, &jobs[2].job);
+    ck_assert(pool_run_here(pool, &jobs[3].job));
+    ck_assert(!pool_run_here(pool, &jobs[4].job));
+    ck_assert_uint_eq(jobs[4].runs, 0);
+    ck_assert_uint_eq(pool_state(pool).queued, 1);
+    pool_drop_queued(pool);
+    ck_assert(!pool_run_here(pool, &jobs[3].job));
+    ck_assert_uint_eq(jobs[3].runs, 1);
+    sem_post(&gate.leave);
+    pool_free(pool);
+    free(jobs);
+}
+END_TEST
+
 START_TEST(first_in_first_out_and_bounded)
 {
     _Atomic unsigned clock = 0;
@@ -561,6 +592,7 @@ Suite *suite(void)
     Suite *s = suite_create("pool");
     TCase *t = tcase_create("pool");
     tcase_add_test(t, jobs_of_many_threads_run_once_each);
+    tcase_add_test(t, short_jobs_run_on_their_caller);
     tcase_add_test(t, first_in_first_out_and_bounded);
     tcase_add_test(t, withdrawn_jobs_do_not_run);
     tcase_add_test(t, withdrawing_races_with_taking);
