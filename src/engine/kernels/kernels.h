@@ -9,6 +9,8 @@
 #ifndef ATTND_ENGINE_KERNELS_KERNELS_H
 #define ATTND_ENGINE_KERNELS_KERNELS_H
 
+#include "base/isa.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -75,18 +77,7 @@ struct kernels {
 };
 
 /* X(identifier, name): the variants built for this processor family, best first. */
-#if defined(__x86_64__)
-#define KERNEL_VARIANTS(X)    \
-    X(x86_64_v4, "x86-64-v4") \
-    X(x86_64_v3, "x86-64-v3") \
-    X(generic, "generic")
-#elif defined(__aarch64__)
-#define KERNEL_VARIANTS(X) \
-    X(neon, "neon")        \
-    X(generic, "generic")
-#else
-#define KERNEL_VARIANTS(X) X(generic, "generic")
-#endif
+#define KERNEL_VARIANTS(X) ISA_VARIANTS(X)
 
 #define KERNEL_DECLARE(identifier, name) extern const struct kernels kernels_##identifier;
 KERNEL_VARIANTS(KERNEL_DECLARE)

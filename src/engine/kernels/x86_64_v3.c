@@ -4,6 +4,7 @@
 #error "compile this file with -mavx2 -mfma"
 #endif
 
+#include "base/isa.h"
 #include "engine/kernels/tiles.h"
 
 #include <stdbool.h>
@@ -21,7 +22,7 @@
 
 static bool supported(void)
 {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    return isa_supported(ISA_x86_64_v3);
 }
 
 #include "engine/kernels/body.inc"

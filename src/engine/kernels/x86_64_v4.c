@@ -5,6 +5,7 @@
 #error "compile this file with -mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl"
 #endif
 
+#include "base/isa.h"
 #include "engine/kernels/tiles.h"
 
 #include <stdbool.h>
@@ -22,9 +23,7 @@
 
 static bool supported(void)
 {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma");
+    return isa_supported(ISA_x86_64_v4);
 }
 
 #include "engine/kernels/body.inc"
