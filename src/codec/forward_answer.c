@@ -8,6 +8,7 @@
 #include "codec/tensor_write.h"
 #include "codec/top_k.h"
 #include "json/number.h"
+#include "json/number_rows.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -150,35 +151,10 @@ static size_t count_of(const struct returned *tensor)
     return count;
 }
 
-/* The greatest bits of any number, as they are and without the sign: one pass that the compiler makes vectors of. Above
- * those of infinity less one a number is not finite; below those of 2.0, with the sign, all are in [0, 2). */
-struct extremes {
-    uint32_t bits, magnitude;
-};
-
-#define INFINITY_BITS UINT32_C(0x7F800000)
-#define TWO_BITS      UINT32_C(0x40000000)
-
-static struct extremes extremes_of(const float *data, size_t count)
-{
-    struct extremes most = {0};
-    for (size_t i = 0; i < count; i++) {
-        uint32_t bits;
-        memcpy(&bits, &data[i], sizeof bits);
-        uint32_t magnitude = bits & 0x7FFFFFFF;
-        most.bits = bits > most.bits ? bits : most.bits;
-        most.magnitude = magnitude > most.magnitude ? magnitude : most.magnitude;
-    }
-    return most;
-}
-
 static bool not_finite(const struct returned *tensor, struct error *error)
 {
     char place[ANSWER_MAX_RANK * 24] = "";
-    size_t at = 0;
-    while (isfinite(tensor->data[at]))
-        at++;
-    size_t stride = count_of(tensor), left = at, length = 0;
+    size_t stride = count_of(tensor), at = number_rows_finite(tensor->data, stride), left = at, length = 0;
     for (unsigned axis = 0; axis < tensor->rank; axis++) {
         stride /= tensor->shape[axis];
         length += (size_t)snprintf(place + length, sizeof place - length, "[%zu]", left / stride);
@@ -249,11 +225,11 @@ bool forward_answer_encode(const struct forward_request *request, const struct a
     for (size_t i = 0; i < count; i++) {
         if (request->encoding == ENCODING_BASE64)
             continue;
-        struct extremes most = extremes_of(list[i].data, count_of(&list[i]));
-        if (most.magnitude >= INFINITY_BITS)
+        struct number_extremes most = number_rows_chosen()->extremes(list[i].data, count_of(&list[i]));
+        if (most.magnitude >= NUMBER_INFINITY_BITS)
             return not_finite(&list[i], error);
-        number_bytes[i] = list[i].is_map && most.bits < TWO_BITS ? tensor_write_weight_bytes(request->decimals)
-                                                                 : tensor_write_number_bytes(request->decimals);
+        number_bytes[i] = list[i].is_map && most.bits < NUMBER_TWO_BITS ? tensor_write_weight_bytes(request->decimals)
+                                                                        : tensor_write_number_bytes(request->decimals);
     }
     if (!forward_answer_bytes(request, shape, problem, &bytes, error))
         return false;

@@ -1,11 +1,12 @@
-/* Tensors as JSON text, a row at a time into memory that is reserved before. Owns nothing; the text is the caller's,
- * one thread at a time. */
+/* Tensors as JSON text, a row at a time into memory that is reserved before. Owns nothing; a text is the caller's, one
+ * thread at a time. */
 #include "codec/tensor_write.h"
 
 #include "base/size.h"
 #include "codec/base64.h"
 #include "codec/tensor.h"
 #include "json/number.h"
+#include "json/number_rows.h"
 
 #include <string.h>
 
@@ -41,18 +42,6 @@ bool tensor_write_bytes(const size_t *shape, unsigned rank, size_t number_bytes,
            size_add(total, numbers, bytes);
 }
 
-/* A number may be written in more bytes than its text keeps: behind a row there is room for that. */
-#define LAST_NUMBER_BYTES NUMBER_FIXED_BYTES(9)
-
-/* What a tensor's rows are written from. */
-struct rows {
-    const float *floats;      /* [rows, width], or */
-    const uint32_t *integers; /* [rows, width] */
-    size_t width;
-    int decimals;
-    size_t number_bytes;
-};
-
 static char *write_u32(char *to, uint32_t value)
 {
     char digits[10];
@@ -65,67 +54,93 @@ static char *write_u32(char *to, uint32_t value)
     return to;
 }
 
-/* The numbers of one row, a comma behind each. */
-static char *write_row(char *to, const struct rows *rows, size_t row)
+static size_t count_rows(const size_t *shape, unsigned rank)
 {
-    size_t begin = row * rows->width, end = begin + rows->width;
-    if (rows->integers)
-        for (size_t i = begin; i < end; i++) {
-            to = write_u32(to, rows->integers[i]);
-            *to++ = ',';
-        }
-    else if (rows->decimals < 0)
-        for (size_t i = begin; i < end; i++) {
-            to = number_write_f32(to, rows->floats[i]);
-            *to++ = ',';
-        }
-    else
-        for (size_t i = begin; i < end; i++) {
-            to = number_write_fixed(to, rows->floats[i], (unsigned)rows->decimals);
-            *to++ = ',';
-        }
+    size_t rows = 1;
+    for (unsigned axis = 0; axis + 1 < rank; axis++)
+        rows *= shape[axis];
+    return rows;
+}
+
+/* Arrays, the row itself among them, that begin with this row; the other way round, of those that are left from it on,
+ * that end with it. */
+static unsigned arrays_beginning(const size_t *shape, unsigned rank, size_t row)
+{
+    unsigned arrays = 1;
+    for (unsigned axis = rank - 1; axis-- > 0 && row % shape[axis] == 0; arrays++)
+        row /= shape[axis];
+    return arrays;
+}
+
+static char *open_row(char *to, const size_t *shape, unsigned rank, size_t row)
+{
+    const unsigned arrays = arrays_beginning(shape, rank, row);
+    memset(to, '[', arrays);
+    return to + arrays;
+}
+
+/* `to`: behind the comma of the row's last number. */
+static char *close_row(char *to, const size_t *shape, unsigned rank, size_t row)
+{
+    const unsigned arrays = arrays_beginning(shape, rank, row + 1); /* as many end as begin with the next */
+    memset(to - 1, ']', arrays);
+    to += arrays - 1;
+    if (row + 1 < count_rows(shape, rank))
+        *to++ = ',';
     return to;
 }
 
-static void write_nested(struct text *text, const struct rows *rows, const size_t *shape, unsigned rank)
+size_t tensor_rows_count(const struct tensor_rows *tensor)
 {
-    size_t index[TENSOR_MAX_RANK] = {0}, row = 0;
-    unsigned opened = rank; /* brackets before this row */
-    while (opened) {
-        char *to = text_reserve(text, rows->width * rows->number_bytes + 2 * rank + LAST_NUMBER_BYTES);
-        if (!to)
-            return;
-        char *begin = to;
-        memset(to, '[', opened);
-        to = write_row(to + opened, rows, row++);
-        to[-1] = ']';
-        opened = 1;
-        unsigned axis = rank - 1; /* the last axis is the row itself; count up those before it */
-        while (axis-- > 0 && ++index[axis] == shape[axis]) {
-            index[axis] = 0;
-            *to++ = ']';
-            opened++;
-        }
-        if (opened < rank)
-            *to++ = ',';
-        else
-            opened = 0;
-        text->length += (size_t)(to - begin);
+    return count_rows(tensor->shape, tensor->rank);
+}
+
+size_t tensor_rows_bytes(const struct tensor_rows *tensor)
+{
+    return tensor->shape[tensor->rank - 1] * tensor->number_bytes + 2 * (size_t)tensor->rank;
+}
+
+char *tensor_rows_write(char *to, const struct tensor_rows *tensor, size_t begin, size_t end)
+{
+    const struct number_rows *numbers = number_rows_chosen();
+    const size_t width = tensor->shape[tensor->rank - 1];
+    for (size_t row = begin; row < end; row++) {
+        const float *data = tensor->data + row * width;
+        to = open_row(to, tensor->shape, tensor->rank, row);
+        to = tensor->decimals < 0 ? numbers->shortest(to, data, width)
+                                  : numbers->fixed(to, data, width, (unsigned)tensor->decimals);
+        to = close_row(to, tensor->shape, tensor->rank, row);
     }
+    return to;
 }
 
 void tensor_write_f32(struct text *text, const float *data, const size_t *shape, unsigned rank, int decimals,
                       size_t number_bytes)
 {
-    const struct rows rows = {
-        .floats = data, .width = shape[rank - 1], .decimals = decimals, .number_bytes = number_bytes};
-    write_nested(text, &rows, shape, rank);
+    const struct tensor_rows tensor = {data, shape, rank, decimals, number_bytes};
+    const size_t rows = tensor_rows_count(&tensor);
+    for (size_t row = 0; row < rows; row++) {
+        char *to = text_reserve(text, tensor_rows_bytes(&tensor));
+        if (!to)
+            return;
+        text->length += (size_t)(tensor_rows_write(to, &tensor, row, row + 1) - to);
+    }
 }
 
 void tensor_write_u32(struct text *text, const uint32_t *data, const size_t *shape, unsigned rank, size_t number_bytes)
 {
-    const struct rows rows = {.integers = data, .width = shape[rank - 1], .number_bytes = number_bytes};
-    write_nested(text, &rows, shape, rank);
+    const size_t rows = count_rows(shape, rank), width = shape[rank - 1];
+    for (size_t row = 0; row < rows; row++) {
+        char *begin = text_reserve(text, width * number_bytes + 2 * (size_t)rank);
+        if (!begin)
+            return;
+        char *to = open_row(begin, shape, rank, row);
+        for (size_t i = 0; i < width; i++) {
+            to = write_u32(to, data[row * width + i]);
+            *to++ = ',';
+        }
+        text->length += (size_t)(close_row(to, shape, rank, row) - begin);
+    }
 }
 
 void tensor_write_shape(struct text *text, const size_t *shape, unsigned rank)

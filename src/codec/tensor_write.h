@@ -19,6 +19,27 @@ size_t tensor_write_number_bytes(int decimals);
 /* The same where every number is in [0, 2): weights of attention. */
 size_t tensor_write_weight_bytes(int decimals);
 
+/* A tensor as text, of which any rows can be written by themselves: a row is the numbers of the last axis. All extents
+ * are at least 1, and every number is finite. */
+struct tensor_rows {
+    const float *data /* [shape] */;
+    const size_t *shape /* [rank] */;
+    unsigned rank;       /* 1 .. TENSOR_MAX_RANK */
+    int decimals;        /* -1 for the shortest text */
+    size_t number_bytes; /* one of the above */
+};
+
+size_t tensor_rows_count(const struct tensor_rows *tensor);
+
+/* Bytes that any one row takes at most, with its brackets and commas: number_bytes a number and 2 * rank. That times
+ * the rows may exceed SIZE_MAX, where tensor_write_bytes tells so. */
+size_t tensor_rows_bytes(const struct tensor_rows *tensor);
+
+/* Writes the rows begin .. end - 1 with the brackets and commas that stand before and behind them: texts of ranges that
+ * follow each other are, one after the other, the text of the tensor. Returns the byte behind. Nothing is written
+ * behind to + (end - begin) * tensor_rows_bytes. A pure function: threads may write rows of one tensor side by side. */
+char *tensor_rows_write(char *to, const struct tensor_rows *tensor, size_t begin, size_t end);
+
 /* Appends `data` [shape] as nested arrays. All extents are at least 1; every number is finite; `number_bytes` is one of
  * the above. */
 void tensor_write_f32(struct text *text, const float *data, const size_t *shape, unsigned rank, int decimals,

@@ -1,10 +1,7 @@
 /* float32 and double to decimal text: the shortest digits that read back, or a fixed number of places. Any thread; no
- * memory but the stack's; knows no locale.
- *
- * The shortest float32 is found by Schubfach (Giulietti, "The Schubfach way to render doubles", 2021), in 32-bit
- * arithmetic. */
+ * memory but the stack's; knows no locale. */
 #include "json/number.h"
-#include "json/powers_of_ten.h"
+#include "json/number_shortest.h"
 
 #include <float.h>
 #include <math.h>
@@ -23,54 +20,6 @@ static struct digits without_zeros(uint64_t digits, int exponent)
     for (; digits && digits % 10 == 0; exponent++)
         digits /= 10;
     return (struct digits){digits, exponent};
-}
-
-/* floor(g * x / 2^64), its lowest bit set where more than one unit of 2^-32 was cut off: enough to compare it with
- * whole and half numbers, and the unit leaves room for the table's own error (Giulietti, section 9). */
-static uint32_t multiply_to_odd(uint64_t g, uint32_t x)
-{
-    uint64_t product = (uint64_t)((unsigned __int128)g * x >> 32);
-    return (uint32_t)(product >> 32) | ((uint32_t)product > 1);
-}
-
-/* The shortest decimal in the interval that rounds to the float with these bits (positive, finite, not 0), and the
- * nearest to it of those. */
-static struct digits shortest_f32(uint32_t bits)
-{
-    uint32_t fraction = bits & 0x7FFFFF, field = bits >> 23;
-    uint32_t significand = field ? fraction | 0x800000 : fraction;
-    int exponent = field ? (int)field - 150 : -149; /* the value is significand * 2^exponent */
-
-    /* The interval, in quarters of the last place: half a place to either side, but only a quarter below a power of
-     * two. Its ends round to the float where it is even. */
-    bool narrow_below = fraction == 0 && field > 1;
-    uint32_t below = 4 * significand - 2 + narrow_below, value = 4 * significand, above = 4 * significand + 2;
-    uint32_t odd = significand & 1;
-
-    /* k is the largest with 10^k not above the interval's width: floor(log10(2^exponent)), or of 3/4 of that. 1262611 /
-     * 2^22 is log10(2), 524031 / 2^22 is log10(4/3), closely enough for the exponents of float32. */
-    int k = (exponent * 1262611 - (narrow_below ? 524031 : 0)) >> 22;
-
-    /* Everything times 10^-k, still in quarters: the interval is now 1 to 10 wide. 10^-k is taken from above. */
-    uint64_t g = powers_of_ten[-k - POWER_FIRST] + 1;
-    int shift = exponent + power_exponent(-k) + 1;
-    uint32_t lower = multiply_to_odd(g, below << shift) + odd, upper = multiply_to_odd(g, above << shift) - odd;
-    uint32_t scaled = multiply_to_odd(g, value << shift), floor = scaled / 4;
-
-    /* At most one multiple of ten lies in the interval; if one does, it is the shortest. */
-    uint32_t tens = floor / 10;
-    bool down_fits = lower <= 40 * tens, up_fits = 40 * tens + 40 <= upper;
-    if (down_fits != up_fits)
-        return without_zeros(tens + up_fits, k + 1);
-
-    /* Of the two whole numbers around the value the only one inside, or the nearer, or the even one. */
-    down_fits = lower <= 4 * floor;
-    up_fits = 4 * floor + 4 <= upper;
-    if (down_fits != up_fits)
-        return without_zeros(floor + up_fits, k);
-    uint32_t middle = 4 * floor + 2;
-    bool up = scaled > middle || (scaled == middle && (floor & 1));
-    return without_zeros(floor + up, k);
 }
 
 /* `value` with exactly `count` digits, zeros in front. */
@@ -133,18 +82,81 @@ static char *write_shortest(char *to, struct digits number)
     return to + (count - whole);
 }
 
+/* Below 10^8, as eight digits, one in a byte, the first lowest: halves, then quarters, then digits side by side. */
+static uint64_t eight_digits(uint32_t value)
+{
+    const uint64_t fours = value / 10000 + ((uint64_t)(value % 10000) << 32);
+    const uint64_t two = fours * 5243 >> 19 & 0x0000007F0000007F, twos = two + ((fours - two * 100) << 16);
+    const uint64_t one = twos * 103 >> 10 & 0x000F000F000F000F;
+    return (twos << 8) - one * 2559;
+}
+
+/* The lowest byte first, whatever the machine's order. */
+static void store_bytes(char *to, uint64_t bytes, unsigned count)
+{
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    bytes = __builtin_bswap64(bytes);
+#endif
+    memcpy(to, &bytes, count);
+}
+
+/* "e-38": the bytes of an exponent, and how many they are. At least four bytes are written. */
+static char *write_power(char *to, int power)
+{
+    uint64_t bytes = 'e', places = 8;
+    if (power < 0) {
+        bytes |= (uint64_t)'-' << 8;
+        places = 16;
+        power = -power;
+    }
+    const uint64_t tens = (uint64_t)power / 10, ones = (uint64_t)power % 10;
+    if (tens) {
+        bytes |= ('0' + tens) << places;
+        places += 8;
+    }
+    store_bytes(to, bytes | ('0' + ones) << places, 4);
+    return to + places / 8 + 1;
+}
+
+/* No store goes behind the fifteenth byte: the longest text of each form ends there, and a shorter one is stored with
+ * as many bytes. */
 char *number_write_f32(char *to, float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
-    if (bits >> 31)
-        *to++ = '-';
-    bits &= 0x7FFFFFFF;
-    if (bits == 0) {
-        memcpy(to, "0.0", 3);
-        return to + 3;
+    *to = '-';
+    to += bits >> 31;
+
+    const struct number_digits number = number_shortest(bits);
+    const int leading = number.leading;
+    const uint64_t digits = eight_digits(number.digits / 10), last = number.digits % 10;
+    const uint64_t text = digits + UINT64_C(0x3030303030303030), last_text = '0' + last;
+    const unsigned count = last ? 9 : digits ? 8 - (unsigned)__builtin_clzll(digits) / 8 : 1;
+
+    if (leading < -4 || leading > 8) {
+        store_bytes(to, (text & 0xFF) | (uint64_t)'.' << 8, 2);
+        store_bytes(to + 2, text >> 8 | last_text << 56, 8);
+        return write_power(to + (count > 1 ? count + 1 : 1), leading);
     }
-    return write_shortest(to, shortest_f32(bits));
+    if (leading < 0) {
+        memcpy(to, "0.000000", 8);
+        to += 1 - leading;
+        store_bytes(to, text, 8);
+        to[8] = (char)last_text;
+        return to + count;
+    }
+    const unsigned whole = (unsigned)leading + 1; /* digits before the point */
+    store_bytes(to, text, 8);
+    to[8] = (char)last_text;
+    to += whole;
+    *to++ = '.';
+    if (count <= whole) {
+        *to = '0';
+        return to + 1;
+    }
+    const uint64_t behind = text >> 8 * (whole - 1) >> 8 | last_text << (64 - 8 * whole);
+    store_bytes(to, behind, whole <= 5 ? 8 : 4);
+    return to + (count - whole);
 }
 
 /* value / 2^shift to nearest, ties to even; value < 2^63. */

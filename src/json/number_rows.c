@@ -1,0 +1,64 @@
+/* The choice between the instruction sets' ways to write rows of numbers, and the way for those that have none of their
+ * own: one number after the other. */
+#include "json/number_rows.h"
+
+#include "json/number.h"
+#include "json/number_extremes.inc"
+
+static char *shortest(char *to, const float *numbers, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        to = number_write_f32(to, numbers[i]);
+        *to++ = ',';
+    }
+    return to;
+}
+
+static char *fixed(char *to, const float *numbers, size_t count, unsigned decimals)
+{
+    for (size_t i = 0; i < count; i++) {
+        to = number_write_fixed(to, numbers[i], decimals);
+        *to++ = ',';
+    }
+    return to;
+}
+
+static const struct number_rows number_rows_generic = {.shortest = shortest, .fixed = fixed, .extremes = extremes};
+
+#if defined(__x86_64__)
+extern const struct number_rows number_rows_x86_64_v3, number_rows_x86_64_v4;
+#endif
+
+const struct number_rows *number_rows_of(enum isa isa)
+{
+    switch (isa) {
+#if defined(__x86_64__)
+    case ISA_x86_64_v4:
+        return &number_rows_x86_64_v4;
+    case ISA_x86_64_v3:
+        return &number_rows_x86_64_v3;
+#endif
+    default:
+        return &number_rows_generic;
+    }
+}
+
+const struct number_rows *number_rows_chosen(void)
+{
+    return number_rows_of(isa_chosen());
+}
+
+size_t number_rows_finite(const float *numbers, size_t count)
+{
+    enum { CHUNK = 4096 };
+    const struct number_rows *rows = number_rows_chosen();
+    for (size_t i = 0; i < count; i += CHUNK) {
+        const size_t end = count - i < CHUNK ? count : i + CHUNK;
+        if (rows->extremes(numbers + i, end - i).magnitude < NUMBER_INFINITY_BITS)
+            continue;
+        while (rows->extremes(numbers + i, 1).magnitude < NUMBER_INFINITY_BITS)
+            i++;
+        return i;
+    }
+    return count;
+}
