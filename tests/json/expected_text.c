@@ -9,11 +9,21 @@
 /* The shortest digits of a float32 in scientific form, as std::to_chars has them, NUL-terminated. */
 void to_chars_f32(float value, char to[64]);
 
+const char *expected_shortest_source(void)
+{
+    return "std::to_chars";
+}
+
 static void shortest_digits(float value, char to[64])
 {
     to_chars_f32(value, to);
 }
 #else
+const char *expected_shortest_source(void)
+{
+    return "a search with printf and strtof";
+}
+
 /* By a search: the fewest digits that read back, rounded, or one above where that reads back only. */
 static void shortest_digits(float value, char to[64])
 {
@@ -31,6 +41,12 @@ static void shortest_digits(float value, char to[64])
 }
 #endif
 
+static char *append(char *to, const char *text, size_t length)
+{
+    memcpy(to, text, length);
+    return to + length;
+}
+
 void expected_shortest(float value, char to[EXPECTED_TEXT_BYTES])
 {
     char text[64], digits[16] = "";
@@ -44,15 +60,30 @@ void expected_shortest(float value, char to[EXPECTED_TEXT_BYTES])
         count--;
     digits[count] = '\0';
 
-    const char *sign = signbit(value) ? "-" : "";
-    if (leading < -4 || leading > 8)
-        sprintf(to, "%s%c%s%se%d", sign, digits[0], count > 1 ? "." : "", digits + 1, leading);
-    else if (leading < 0)
-        sprintf(to, "%s0.%.*s%s", sign, -leading - 1, "000", digits);
-    else if ((int)count > leading + 1)
-        sprintf(to, "%s%.*s.%s", sign, leading + 1, digits, digits + leading + 1);
-    else
-        sprintf(to, "%s%s%.*s.0", sign, digits, leading + 1 - (int)count, "00000000");
+    if (signbit(value))
+        *to++ = '-';
+    if (leading < -4 || leading > 8) {
+        *to++ = digits[0];
+        if (count > 1)
+            *to++ = '.';
+        to = append(to, digits + 1, count - 1);
+        sprintf(to, "e%d", leading);
+        return;
+    }
+    const size_t whole = leading < 0 ? 0 : (size_t)leading + 1;
+    if (leading < 0) {
+        to = append(to, "0.000", 1 + (size_t)-leading);
+        to = append(to, digits, count);
+    } else if (count > whole) {
+        to = append(to, digits, whole);
+        *to++ = '.';
+        to = append(to, digits + whole, count - whole);
+    } else {
+        to = append(to, digits, count);
+        to = append(to, "00000000", whole - count);
+        to = append(to, ".0", 2);
+    }
+    *to = '\0';
 }
 
 void expected_fixed(float value, unsigned decimals, char to[EXPECTED_TEXT_BYTES])

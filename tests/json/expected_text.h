@@ -8,6 +8,9 @@
  * and strtof; in attnd's form. */
 void expected_shortest(float value, char to[EXPECTED_TEXT_BYTES]);
 
+/* "std::to_chars", or what stands in for it. */
+const char *expected_shortest_source(void);
+
 /* The text of printf, which is exact in glibc and rounds ties to even; without a sign where it is all zeros. */
 void expected_fixed(float value, unsigned decimals, char to[EXPECTED_TEXT_BYTES]);
 
