@@ -1,8 +1,10 @@
-/* Tensors as text, read back by jansson. */
+/* Tensors as text, read back by jansson, in every instruction set that this processor has. */
+#include "base/isa.h"
 #include "codec/tensor_write.h"
 #include "suite.h"
 
 #include <jansson.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,6 +127,100 @@ START_TEST(test_overflow)
 }
 END_TEST
 
+static void choose(int isa)
+{
+    struct error error;
+    ck_assert(!isa_supported((enum isa)isa) || isa_choose(isa_name((enum isa)isa), &error));
+}
+
+/* Rows written by themselves, in ranges of any length, each into memory that is exactly as long as promised, are one
+ * after the other the whole text. */
+START_TEST(test_ranges_of_rows)
+{
+    static const size_t shapes[][4] = {{2, 3, 4, 5}, {1, 1, 1, 1}, {3, 1, 2, 70}, {1, 4, 1, 3}, {5, 2, 2, 1}};
+    float data[3 * 1 * 2 * 70];
+    choose(_i);
+    srand(7);
+    for (size_t i = 0; i < sizeof data / sizeof *data; i++)
+        data[i] = rand() % 3 ? -1.37751935e-36f : (float)rand() / 3e6f;
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (unsigned rank = 1; rank <= 4; rank++)
+            for (int decimals = -1; decimals <= 9; decimals++) {
+                const struct tensor_rows tensor = {data, shapes[s] + 4 - rank, rank, decimals,
+                                                   tensor_write_number_bytes(decimals)};
+                const size_t count = tensor_rows_count(&tensor);
+                struct text whole = {0}, joined = {0};
+                tensor_write_f32(&whole, data, tensor.shape, rank, decimals, tensor.number_bytes);
+                for (size_t begin = 0, end; begin < count; begin = end) {
+                    end = begin + 1 + (size_t)rand() % (count - begin);
+                    const size_t bytes = (end - begin) * tensor_rows_bytes(&tensor);
+                    char *part = malloc(bytes + 1);
+                    ck_assert_ptr_nonnull(part);
+                    part[bytes] = '#';
+                    const char *behind = tensor_rows_write(part, &tensor, begin, end);
+                    ck_assert_int_eq(part[bytes], '#');
+                    ck_assert(behind <= part + bytes);
+                    text_append(&joined, part, (size_t)(behind - part));
+                    free(part);
+                }
+                ck_assert_uint_eq(joined.length, whole.length);
+                ck_assert_mem_eq(joined.data, whole.data, whole.length);
+                if (decimals < 0) {
+                    json_t *read = json_loadb(joined.data, joined.length, 0, NULL);
+                    ck_assert_ptr_nonnull(read);
+                    expect_nested(read, data, tensor.shape, rank);
+                    json_decref(read);
+                }
+                text_free(&whole);
+                text_free(&joined);
+            }
+}
+END_TEST
+
+struct half {
+    const struct tensor_rows *tensor;
+    size_t begin, end;
+    char *text, *behind;
+};
+
+static void *write_half(void *context)
+{
+    struct half *half = context;
+    half->behind = tensor_rows_write(half->text, half->tensor, half->begin, half->end);
+    return NULL;
+}
+
+/* Two threads, each its rows. */
+START_TEST(test_threads)
+{
+    enum { ROWS = 64, WIDTH = 100 };
+    static float data[ROWS * WIDTH];
+    const size_t shape[] = {4, ROWS / 4, WIDTH};
+    choose(_i);
+    for (size_t i = 0; i < ROWS * WIDTH; i++)
+        data[i] = 1 / (float)(i + 3);
+    const struct tensor_rows tensor = {data, shape, 3, -1, tensor_write_number_bytes(-1)};
+    struct half halves[2] = {{&tensor, 0, 25, NULL, NULL}, {&tensor, 25, ROWS, NULL, NULL}};
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) {
+        halves[i].text = malloc((halves[i].end - halves[i].begin) * tensor_rows_bytes(&tensor));
+        ck_assert_ptr_nonnull(halves[i].text);
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, write_half, &halves[i]), 0);
+    }
+    struct text joined = {0};
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+        text_append(&joined, halves[i].text, (size_t)(halves[i].behind - halves[i].text));
+        free(halves[i].text);
+    }
+    json_t *read = json_loadb(joined.data, joined.length, 0, NULL);
+    ck_assert_ptr_nonnull(read);
+    expect_nested(read, data, shape, 3);
+    json_decref(read);
+    text_free(&joined);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *s = suite_create("tensor_write");
@@ -133,6 +229,8 @@ Suite *suite(void)
     tcase_add_loop_test(c, test_random_shapes, 0, 11);
     tcase_add_test(c, test_bound_is_tight);
     tcase_add_test(c, test_overflow);
+    tcase_add_loop_test(c, test_ranges_of_rows, 0, ISA_COUNT);
+    tcase_add_loop_test(c, test_threads, 0, ISA_COUNT);
     suite_add_tcase(s, c);
     return s;
 }
