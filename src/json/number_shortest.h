@@ -22,9 +22,11 @@
 /* 2^exponent / 10^(k + 1) in units of 2^-64, rounded up, by the exponent field of the float's bits. */
 extern const uint64_t number_widths[256];
 
+/* Nine digits, zeros behind the last that counts. */
 struct number_digits {
-    uint32_t digits; /* nine, the first not 0; or 0 */
-    int32_t leading; /* the power of ten of the first */
+    uint32_t eight; /* the first eight, the first of them not 0; or 0 */
+    int16_t ninth;
+    int16_t leading; /* the power of ten of the first */
 };
 
 /* The shortest digits of the power of two with this exponent field; of 0 for field 0. */
@@ -49,18 +51,21 @@ static inline struct number_digits number_shortest(uint32_t bits)
     const uint32_t t = (uint32_t)(product >> 64);
     const uint64_t reach = (width >> 1) + NUMBER_SLACK - (uint64_t)(significand & 1) * (2 * NUMBER_SLACK);
 
+    /* Without branches: none of this can be predicted. */
     const uint64_t tenths = (f >> 1) + (f >> 3) + (UINT64_C(1) << 59); /* 10 f + 1/2 in units of 2^-60 */
-    uint32_t last = (uint32_t)(tenths >> 60) - (tenths << 4 == 0 ? (uint32_t)(tenths >> 60) & 1 : 0);
-    last = f < reach ? 0 : last;
-    last = f > ~reach ? 10 : last;
-    uint32_t digits = 10 * t + last;
+    const uint32_t tie = tenths << 4 == 0, down = f<reach, up = f> ~reach;
+    const uint32_t nearest = (uint32_t)(tenths >> 60) & ~tie;
+    const uint32_t before = t + up, last = nearest & ((down | up) - 1); /* the digits are 10 * before + last */
     int leading = number_scale(field) + 8;
-    if (field == 0)
-        for (; digits < 10000000; leading--)
+    if (before < 1000000) { /* only seven of them; fewer of subnormal numbers */
+        uint32_t digits = 10 * before + last;
+        for (leading--; digits < 10000000; leading--)
             digits *= 10;
-    const uint32_t factor = digits < 10000000 ? 100 : digits < 100000000 ? 10 : 1;
-    leading -= (digits < 100000000) + (digits < 10000000);
-    return (struct number_digits){digits * factor, leading};
+        return (struct number_digits){digits, 0, (int16_t)leading};
+    }
+    const uint32_t few = before < 10000000; /* not nine, but eight of them */
+    return (struct number_digits){before + few * (9 * before + last), (int16_t)(last & (few - 1)),
+                                  (int16_t)(leading - (int)few)};
 }
 
 #endif

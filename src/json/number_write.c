@@ -100,22 +100,15 @@ static void store_bytes(char *to, uint64_t bytes, unsigned count)
     memcpy(to, &bytes, count);
 }
 
-/* "e-38": the bytes of an exponent, and how many they are. At least four bytes are written. */
+/* "e-38" and the like. Four bytes are written, and no branch taken: signs and lengths of neighbours cannot be
+ * predicted. */
 static char *write_power(char *to, int power)
 {
-    uint64_t bytes = 'e', places = 8;
-    if (power < 0) {
-        bytes |= (uint64_t)'-' << 8;
-        places = 16;
-        power = -power;
-    }
-    const uint64_t tens = (uint64_t)power / 10, ones = (uint64_t)power % 10;
-    if (tens) {
-        bytes |= ('0' + tens) << places;
-        places += 8;
-    }
-    store_bytes(to, bytes | ('0' + ones) << places, 4);
-    return to + places / 8 + 1;
+    const unsigned negative = power<0, magnitude = (unsigned)(negative ? -power : power), two = magnitude> 9;
+    const uint32_t tens = ('0' + magnitude / 10) & -two, ones = '0' + magnitude % 10;
+    const uint32_t digits = tens | ones << 8 * two;
+    store_bytes(to, 'e' | (('-' << 8) & -negative) | (uint64_t)digits << 8 << 8 * negative, 4);
+    return to + 2 + negative + two;
 }
 
 /* No store goes behind the fifteenth byte: the longest text of each form ends there, and a shorter one is stored with
@@ -129,9 +122,11 @@ char *number_write_f32(char *to, float value)
 
     const struct number_digits number = number_shortest(bits);
     const int leading = number.leading;
-    const uint64_t digits = eight_digits(number.digits / 10), last = number.digits % 10;
+    const uint64_t digits = eight_digits(number.eight), last = (uint64_t)number.ninth;
     const uint64_t text = digits + UINT64_C(0x3030303030303030), last_text = '0' + last;
-    const unsigned count = last ? 9 : digits ? 8 - (unsigned)__builtin_clzll(digits) / 8 : 1;
+    const unsigned of_eight = 8 - (unsigned)__builtin_clzll(digits | 1) / 8;
+    const unsigned count =
+        of_eight + ((9 - of_eight) & -(unsigned)(last != 0)); /* digits up to the last that is not 0 */
 
     if (leading < -4 || leading > 8) {
         store_bytes(to, (text & 0xFF) | (uint64_t)'.' << 8, 2);
