@@ -40,7 +40,8 @@ char *number_write_f32(char *to, float value);
 
 /* Writes the exact value rounded once to `decimals` (0..9) places, ties to even: 0.125 with 2 is 0.12; all the places
  * are written (1.50), and with 0 there is no point. What rounds to zero has no sign. The value must be finite. Returns
- * the byte behind; no NUL. */
+ * the byte behind; no NUL. `to` needs NUMBER_FIXED_BYTES, of which those up to 15 behind the text may be overwritten
+ * too. */
 char *number_write_fixed(char *to, float value, unsigned decimals);
 
 /* As number_write_f32 for double; `to` needs 32 bytes. For documents, not for tensors. */

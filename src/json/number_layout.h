@@ -15,6 +15,10 @@
 extern const uint8_t number_shortest_layout[420][16];
 extern const uint8_t number_shortest_length[420];
 
+/* As many of the last numbers of a row with fixed places are written elsewhere first: for each number up to sixteen
+ * bytes are stored, and a number and its comma are at least two. */
+#define NUMBER_FIXED_LAST 8
+
 /* Fixed: nine places, four digits before the point with zeros in front, "-.,". A row's index is
  *     (decimals * 2 + (negative ? 1 : 0)) * 4 + digits before the point - 1. */
 extern const uint8_t number_fixed_layout[80][16];

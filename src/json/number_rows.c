@@ -4,6 +4,7 @@
 
 #include "json/number.h"
 #include "json/number_extremes.inc"
+#include "json/number_layout.h"
 
 static char *shortest(char *to, const float *numbers, size_t count)
 {
@@ -14,13 +15,23 @@ static char *shortest(char *to, const float *numbers, size_t count)
     return to;
 }
 
-static char *fixed(char *to, const float *numbers, size_t count, unsigned decimals)
+static char *fixed_row(char *to, const float *numbers, size_t count, unsigned decimals)
 {
     for (size_t i = 0; i < count; i++) {
         to = number_write_fixed(to, numbers[i], decimals);
         *to++ = ',';
     }
     return to;
+}
+
+static char *fixed(char *to, const float *numbers, size_t count, unsigned decimals)
+{
+    const size_t direct = count < NUMBER_FIXED_LAST ? 0 : count - NUMBER_FIXED_LAST;
+    to = fixed_row(to, numbers, direct, decimals);
+    char last[NUMBER_FIXED_LAST * (NUMBER_FIXED_BYTES(9) + 1)];
+    const char *end = fixed_row(last, numbers + direct, count - direct, decimals);
+    memcpy(to, last, (size_t)(end - last));
+    return to + (end - last);
 }
 
 static const struct number_rows number_rows_generic = {.shortest = shortest, .fixed = fixed, .extremes = extremes};

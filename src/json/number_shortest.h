@@ -53,7 +53,9 @@ static inline struct number_digits number_shortest(uint32_t bits)
 
     /* Without branches: none of this can be predicted. */
     const uint64_t tenths = (f >> 1) + (f >> 3) + (UINT64_C(1) << 59); /* 10 f + 1/2 in units of 2^-60 */
-    const uint32_t tie = tenths << 4 == 0, down = f<reach, up = f> ~reach;
+    const uint32_t tie = tenths << 4 == 0;
+    const uint32_t down = f < reach;
+    const uint32_t up = f > ~reach;
     const uint32_t nearest = (uint32_t)(tenths >> 60) & ~tie;
     const uint32_t before = t + up, last = nearest & ((down | up) - 1); /* the digits are 10 * before + last */
     int leading = number_scale(field) + 8;

@@ -154,17 +154,6 @@ char *number_write_f32(char *to, float value)
     return to + (count - whole);
 }
 
-/* value / 2^shift to nearest, ties to even; value < 2^63. */
-static uint64_t shift_right_rounded(uint64_t value, unsigned shift)
-{
-    if (shift == 0)
-        return value;
-    if (shift > 63)
-        return 0;
-    uint64_t quotient = value >> shift, rest = value & ((UINT64_C(1) << shift) - 1), half = UINT64_C(1) << (shift - 1);
-    return quotient + (rest > half || (rest == half && (quotient & 1)));
-}
-
 static char *write_whole(char *to, unsigned __int128 value)
 {
     const uint64_t ten_to_19 = UINT64_C(10000000000000000000);
@@ -175,35 +164,64 @@ static char *write_whole(char *to, unsigned __int128 value)
     return write_digits(to, (uint64_t)(value % ten_to_19), 19);
 }
 
+static const uint32_t powers[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000, 1000000000};
+
+/* Up to eight digits, of which the first is not 0 unless it is the only one; eight bytes are written. */
+static char *write_small_whole(char *to, uint32_t value)
+{
+    if (value < 10) {
+        *to = (char)('0' + value);
+        return to + 1;
+    }
+    const uint64_t digits = eight_digits(value);
+    const unsigned zeros = (unsigned)__builtin_ctzll(digits) / 8;
+    store_bytes(to, (digits + UINT64_C(0x3030303030303030)) >> 8 * zeros, 8);
+    return to + 8 - zeros;
+}
+
+/* `value` with exactly `count` digits, 1 to 9; at least eight bytes are written. */
+static char *write_places(char *to, uint32_t value, unsigned count)
+{
+    const uint32_t eight = count == 9 ? value / 10 : value * powers[8 - count];
+    store_bytes(to, eight_digits(eight) + UINT64_C(0x3030303030303030), 8);
+    if (count == 9)
+        to[8] = (char)('0' + value % 10);
+    return to + count;
+}
+
 char *number_write_fixed(char *to, float value, unsigned decimals)
 {
-    uint64_t scale = 1;
-    for (unsigned i = 0; i < decimals; i++)
-        scale *= 10;
-
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
-    uint32_t field = bits >> 23 & 0xFF, fraction = bits & 0x7FFFFF;
-    uint64_t significand = field ? fraction | 0x800000 : fraction;
-    int exponent = field ? (int)field - 150 : -149;
-
-    unsigned __int128 whole;
-    uint64_t places;
+    const uint32_t field = bits >> 23 & 0xFF, fraction = bits & 0x7FFFFF, negative = bits >> 31;
+    const uint32_t significand = field ? fraction | 0x800000 : fraction;
+    const int exponent = field ? (int)field - 150 : -149;
+    *to = '-';
     if (exponent >= 0) {
-        whole = (unsigned __int128)significand << exponent; /* exponent <= 104 */
-        places = 0;
-    } else {
-        uint64_t rounded = shift_right_rounded(significand * scale, (unsigned)-exponent); /* 2^24 * 10^9 < 2^54 */
-        whole = rounded / scale;
-        places = rounded % scale;
+        to = write_whole(to + negative, (unsigned __int128)significand << exponent); /* exponent <= 104 */
+        if (decimals == 0)
+            return to;
+        *to++ = '.';
+        memset(to, '0', decimals);
+        return to + decimals;
     }
-    if (bits >> 31 && (whole || places))
-        *to++ = '-';
-    to = write_whole(to, whole);
+
+    /* What is behind the point, a part of 2^shift, to the nearest place: part * 10^9 < 2^54, so that a shift of 63 and
+     * more leaves nothing, and less than half of the last place. */
+    const unsigned shift = exponent < -63 ? 63 : (unsigned)-exponent;
+    uint32_t whole = shift < 24 ? significand >> shift : 0;
+    const uint64_t product = (significand - ((uint64_t)whole << shift)) * powers[decimals];
+    const uint64_t odd = (decimals ? product >> shift : whole) & 1, half = UINT64_C(1) << (shift - 1);
+    uint32_t places = (uint32_t)((product + half - 1 + odd) >> shift);
+    if (places == powers[decimals]) {
+        places = 0;
+        whole++;
+    }
+    to = write_small_whole(to + (negative & (whole || places)), whole);
     if (decimals == 0)
         return to;
     *to++ = '.';
-    return write_digits(to, places, decimals);
+    return write_places(to, places, decimals);
 }
 
 /* Whether digits * 10^exponent reads back as `value`. */
