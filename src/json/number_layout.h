@@ -9,7 +9,7 @@
 /* Shortest: nine digits, "-.e", the exponent's tens and ones, "0,". A row's index is
  *     ((form - NUMBER_FORM_FIRST) * 2 + (negative ? 1 : 0)) * 10 + count
  * with form the power of ten of the first digit, within FIRST and LAST (where all that is beyond looks the same), and
- * count the digits up to the last that is not 0, at least 1. */
+ * count the digits up to the last that is not 0, where none is as one. */
 #define NUMBER_FORM_FIRST (-10)
 #define NUMBER_FORM_LAST  10
 extern const uint8_t number_shortest_layout[420][16];

@@ -1,4 +1,5 @@
-/* The shortest digits of a float32, for one number; number_block.inc does the same in vectors. Pure: any thread.
+/* The shortest digits of a float32 and digits as bytes, for one number; number_block.inc does the same in vectors.
+ * Pure: any thread.
  *
  * As Schubfach (Giulietti, "The Schubfach way to render doubles", 2021), but with one multiplication: a float32 is
  * c * 2^e with c < 2^24, and the table has w = 2^e / 10^(k + 1) in units of 2^-64, where 10^k is the largest power of
@@ -68,6 +69,15 @@ static inline struct number_digits number_shortest(uint32_t bits)
     const uint32_t few = before < 10000000; /* not nine, but eight of them */
     return (struct number_digits){before + few * (9 * before + last), (int16_t)(last & (few - 1)),
                                   (int16_t)(leading - (int)few)};
+}
+
+/* Below 10^8, as eight digits, one in a byte, the first lowest: halves, then quarters, then digits side by side. */
+static inline uint64_t number_eight_digits(uint32_t value)
+{
+    const uint64_t fours = value / 10000 + ((uint64_t)(value % 10000) << 32);
+    const uint64_t two = fours * 5243 >> 19 & 0x0000007F0000007F, twos = two + ((fours - two * 100) << 16);
+    const uint64_t one = twos * 103 >> 10 & 0x000F000F000F000F;
+    return (twos << 8) - one * 2559;
 }
 
 #endif

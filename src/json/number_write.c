@@ -82,15 +82,6 @@ static char *write_shortest(char *to, struct digits number)
     return to + (count - whole);
 }
 
-/* Below 10^8, as eight digits, one in a byte, the first lowest: halves, then quarters, then digits side by side. */
-static uint64_t eight_digits(uint32_t value)
-{
-    const uint64_t fours = value / 10000 + ((uint64_t)(value % 10000) << 32);
-    const uint64_t two = fours * 5243 >> 19 & 0x0000007F0000007F, twos = two + ((fours - two * 100) << 16);
-    const uint64_t one = twos * 103 >> 10 & 0x000F000F000F000F;
-    return (twos << 8) - one * 2559;
-}
-
 /* The lowest byte first, whatever the machine's order. */
 static void store_bytes(char *to, uint64_t bytes, unsigned count)
 {
@@ -122,7 +113,7 @@ char *number_write_f32(char *to, float value)
 
     const struct number_digits number = number_shortest(bits);
     const int leading = number.leading;
-    const uint64_t digits = eight_digits(number.eight), last = (uint64_t)number.ninth;
+    const uint64_t digits = number_eight_digits(number.eight), last = (uint64_t)number.ninth;
     const uint64_t text = digits + UINT64_C(0x3030303030303030), last_text = '0' + last;
     const unsigned of_eight = 8 - (unsigned)__builtin_clzll(digits | 1) / 8;
     const unsigned count =
@@ -173,7 +164,7 @@ static char *write_small_whole(char *to, uint32_t value)
         *to = (char)('0' + value);
         return to + 1;
     }
-    const uint64_t digits = eight_digits(value);
+    const uint64_t digits = number_eight_digits(value);
     const unsigned zeros = (unsigned)__builtin_ctzll(digits) / 8;
     store_bytes(to, (digits + UINT64_C(0x3030303030303030)) >> 8 * zeros, 8);
     return to + 8 - zeros;
@@ -183,7 +174,7 @@ static char *write_small_whole(char *to, uint32_t value)
 static char *write_places(char *to, uint32_t value, unsigned count)
 {
     const uint32_t eight = count == 9 ? value / 10 : value * powers[8 - count];
-    store_bytes(to, eight_digits(eight) + UINT64_C(0x3030303030303030), 8);
+    store_bytes(to, number_eight_digits(eight) + UINT64_C(0x3030303030303030), 8);
     if (count == 9)
         to[8] = (char)('0' + value % 10);
     return to + count;
