@@ -7,8 +7,10 @@
 #include "codec/tensor_text.h"
 
 #include "base/arena.h"
+#include "base/isa.h"
 #include "base/size.h"
 #include "json/number.h"
+#include "json/read_row/read_row.h"
 #include "json/reader.h"
 
 #include <stdarg.h>
@@ -17,7 +19,8 @@
 
 struct scan {
     struct json_reader *r;
-    const char *at, *end; /* `end` is the body's */
+    const char *at, *end;        /* `end` is the body's */
+    read_row_function *read_row; /* or NULL */
     unsigned max_rank;
     bool booleans;
     unsigned depth;                /* of arrays that are open */
@@ -140,8 +143,15 @@ static bool read_row(struct scan *s, struct error *error)
     for (*index = 0;; ++*index) {
         if (s->count == s->capacity)
             return error_out_of_memory(error);
-        if (!read_element(s, error))
+        size_t usual = 0;
+        if (s->read_row && s->at < s->end && (unsigned char)*s->at <= '9') /* not for booleans */
+            usual = s->read_row(&s->at, s->r->begin, s->end, s->data + s->count, s->capacity - s->count);
+        if (usual) {
+            s->count += usual;
+            *index += usual - 1;
+        } else if (!read_element(s, error)) {
             return false;
+        }
         pass_space(s);
         if (next_is(s, ']'))
             break;
@@ -199,7 +209,12 @@ static bool close_arrays(struct scan *s, struct error *error)
 bool tensor_text_read(struct json_reader *r, struct arena *arena, struct tensor *tensor, unsigned max_rank,
                       bool booleans, struct error *error)
 {
-    struct scan s = {.r = r, .at = r->at, .end = r->end, .max_rank = max_rank, .booleans = booleans};
+    struct scan s = {.r = r,
+                     .at = r->at,
+                     .end = r->end,
+                     .read_row = read_row_of(isa_chosen()),
+                     .max_rank = max_rank,
+                     .booleans = booleans};
     size_t used = arena->used, bytes;
     s.data = arena_take_rest(arena, &bytes);
     s.capacity = bytes / sizeof *s.data;

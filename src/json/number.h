@@ -18,7 +18,10 @@ enum number_status {
  * fit. */
 enum number_status number_read_f32(const char **at, const char *end, float *value);
 
-/* The same for double. For configuration and the envelope, not for tensors: it is not made for speed. */
+/* digits * 10^power, rounded likewise. *value is not touched on NUMBER_RANGE. */
+enum number_status number_round_f32(uint64_t digits, int64_t power, float *value);
+
+/* number_read_f32 for double. For configuration and the envelope, not for tensors: it is not made for speed. */
 enum number_status number_read_f64(const char **at, const char *end, double *value);
 
 /* The same for whole numbers, exactly: 1e2 and 1.0 are whole. NUMBER_RANGE: not whole, or beyond int64_t. */

@@ -196,6 +196,17 @@ enum number_status number_read_f32(const char **at, const char *end, float *valu
     return NUMBER_OK;
 }
 
+enum number_status number_round_f32(uint64_t digits, int64_t power, float *value)
+{
+    const struct decimal number = {.digits = digits, .exponent = power};
+    uint64_t magnitude;
+    if (round_to(&binary32, &number, &magnitude) != NUMBER_OK)
+        return NUMBER_RANGE;
+    uint32_t bits = (uint32_t)magnitude;
+    memcpy(value, &bits, sizeof bits);
+    return NUMBER_OK;
+}
+
 enum number_status number_read_f64(const char **at, const char *end, double *value)
 {
     struct decimal number;

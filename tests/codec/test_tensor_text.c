@@ -1,4 +1,5 @@
 /* Nested arrays of numbers: what is read, and what is refused where. */
+#include "base/isa.h"
 #include "codec/expect.h"
 #include "codec/tensor_text.h"
 #include "json/reader.h"
@@ -261,11 +262,77 @@ START_TEST(test_truncated)
 }
 END_TEST
 
+/* A text of long rows, right at first. Returns its length. */
+static size_t write_rows(char *text, unsigned *seed)
+{
+    static const char *const formats[] = {"%.9g", "%.17g", "%.3f", "%.0f", "%.4e"};
+    static const char *const separators[] = {",", ", ", " ,\n      "};
+    size_t at = (size_t)sprintf(text, "{\"input\":[");
+    const char *separator = separators[(size_t)rand_r(seed) % 3], *format = formats[(size_t)rand_r(seed) % 5];
+    int width = 1 + rand_r(seed) % 40;
+    for (int row = 0; row < 3; row++)
+        for (int i = 0; i < width; i++) {
+            at += (size_t)sprintf(text + at, "%s%s", i ? separator : row ? ",[" : "[", rand_r(seed) % 9 ? "" : "-");
+            at += (size_t)sprintf(text + at, format, (double)rand_r(seed) / (1 + rand_r(seed) % 100000));
+            at += (size_t)sprintf(text + at, "%s", i == width - 1 ? "]" : "");
+        }
+    return at + (size_t)sprintf(text + at, "]}");
+}
+
+/* Whatever is wrong in long rows, each instruction set says what the generic one does, which reads a number at a time.
+ */
+START_TEST(test_same_faults)
+{
+    const char letters[] = "0123456789--++..eE,,[] \n\t\x01/t\"NaN";
+    static char text[8192];
+    static float expected[200];
+    unsigned seed = 5, refused = 0;
+    struct error error, expected_error;
+    if (!isa_supported((enum isa)_i))
+        return;
+    for (int turn = 0; turn < 20000; turn++) {
+        size_t length = write_rows(text, &seed);
+        for (int change = rand_r(&seed) % 3; change > 0; change--)
+            text[10 + (size_t)rand_r(&seed) % (length - 10)] = letters[(size_t)rand_r(&seed) % (sizeof letters - 1)];
+        char *exact = malloc(length);
+        memcpy(exact, text, length);
+        struct tensor tensor = {0}, expected_tensor = {0};
+        ck_assert(isa_choose("generic", &error));
+        bool right = read_text(exact, length, 3, false, &expected_tensor, &expected_error);
+        ck_assert_uint_le(expected_tensor.count, 200);
+        if (expected_tensor.data)
+            memcpy(expected, expected_tensor.data, expected_tensor.count * sizeof *expected);
+        ck_assert(isa_choose(isa_name((enum isa)_i), &error));
+        ck_assert_msg(read_text(exact, length, 3, false, &tensor, &error) == right, "%.*s", (int)length, exact);
+        if (right) {
+            ck_assert_uint_eq(tensor.count, expected_tensor.count);
+            ck_assert_mem_eq(tensor.shape, expected_tensor.shape, sizeof tensor.shape);
+            ck_assert_mem_eq(tensor.data, expected, tensor.count * sizeof *expected);
+        } else {
+            refused++;
+            ck_assert_int_eq(error.code, expected_error.code);
+            ck_assert_str_eq(error.message, expected_error.message);
+            ck_assert(error.has_pointer == expected_error.has_pointer);
+            ck_assert(!error.has_pointer || strcmp(error.pointer, expected_error.pointer) == 0);
+        }
+        free(exact);
+    }
+    ck_assert_uint_gt(refused, 2000);
+    ck_assert_uint_lt(refused, 18000);
+}
+END_TEST
+
+static void choose_best(void)
+{
+    struct error error;
+    ck_assert(isa_choose(NULL, &error));
+}
+
 Suite *suite(void)
 {
     Suite *s = suite_create("tensor_text");
     TCase *c = tcase_create("tensor_text");
-    tcase_add_checked_fixture(c, NULL, free_memory);
+    tcase_add_checked_fixture(c, choose_best, free_memory);
     tcase_add_loop_test(c, test_right, 0, sizeof RIGHT / sizeof *RIGHT);
     tcase_add_test(c, test_booleans);
     tcase_add_loop_test(c, test_wrong, 0, sizeof WRONG / sizeof *WRONG);
@@ -273,6 +340,7 @@ Suite *suite(void)
     tcase_add_loop_test(c, test_very_deep, 0, 4);
     tcase_add_loop_test(c, test_large, 0, 10);
     tcase_add_test(c, test_truncated);
+    tcase_add_loop_test(c, test_same_faults, 0, ISA_COUNT);
     suite_add_tcase(s, c);
     return s;
 }

@@ -1,6 +1,7 @@
 /* Fuzzes whole requests: decoded, checked against a small weight set, and answered with zeros. What is accepted is JSON
  * to jansson too, its tensors have the sizes that the engine will read, and neither it nor its answer needs more memory
  * than was predicted. */
+#include "base/isa.h"
 #include "codec/forward_answer.h"
 #include "codec/forward_request.h"
 
@@ -74,7 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct arena arena = {0};
     struct error error = {0};
     memset(&request, 0x55, sizeof request);
-    check(arena_reserve(&arena, forward_request_decoded_bytes(size)));
+    check(isa_choose(NULL, &error) && arena_reserve(&arena, forward_request_decoded_bytes(size)));
     if (!forward_request_decode((const char *)data, size, &arena, &request, &error)) {
         check(error.code != ERROR_NONE && error.message[0] && error.code != ERROR_OUT_OF_MEMORY);
         check(arena.used == 0 && !request.input.data && !request.weights);

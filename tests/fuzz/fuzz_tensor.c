@@ -1,7 +1,8 @@
 /* Fuzzes tensors in JSON, as a member of a request, against jansson for the structure and the C library's strtof for
- * the numbers.
+ * the numbers, and in the generic instruction set against the best.
  *
  * The first byte chooses the member; the rest is its value. */
+#include "base/isa.h"
 #include "codec/forward_request.h"
 
 #include <jansson.h>
@@ -148,6 +149,28 @@ static void compare_accepted(const json_t *value, const struct decoded *d, const
         check(json_is_string(json_object_get(value, "base64")));
 }
 
+/* What the generic instruction set makes of the body. */
+static void compare_generic(const char *body, size_t length, unsigned member, bool accepted,
+                            const struct forward_request *best, const struct error *best_error)
+{
+    struct forward_request request = {0};
+    struct arena arena = {0};
+    struct error error = {0};
+    check(isa_choose("generic", &error) && arena_reserve(&arena, forward_request_decoded_bytes(length)));
+    check(forward_request_decode(body, length, &arena, &request, &error) == accepted);
+    if (accepted) {
+        struct decoded a = member_of(&request, member), b = member_of(best, member);
+        check(a.rank == b.rank && a.count == b.count && memcmp(a.shape, b.shape, a.rank * sizeof *a.shape) == 0);
+        check(a.count == 0 || (a.floats ? memcmp(a.floats, b.floats, a.count * sizeof *a.floats) == 0
+                                        : memcmp(a.bytes, b.bytes, a.count) == 0));
+    } else {
+        check(error.code == best_error->code && strcmp(error.message, best_error->message) == 0);
+        check(error.has_pointer == best_error->has_pointer);
+        check(!error.has_pointer || strcmp(error.pointer, best_error->pointer) == 0);
+    }
+    arena_free(&arena);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size == 0 || memchr(data + 1, 0, size - 1))
@@ -162,7 +185,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct forward_request request = {0};
     struct arena arena = {0};
     struct error error = {0};
-    check(arena_reserve(&arena, forward_request_decoded_bytes(length)));
+    check(isa_choose(NULL, &error) && arena_reserve(&arena, forward_request_decoded_bytes(length)));
     bool accepted = forward_request_decode(body, length, &arena, &request, &error);
     json_t *root = json_loadb(body, length, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, NULL);
     bool alone = !root || json_object_size(root) == (member ? 2 : 1); /* the value did not bring members of its own */
@@ -177,6 +200,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check(error.code != ERROR_NOT_JSON);
         check(!rank || !fits(value, shape, rank, member == 1));
     }
+    compare_generic(body, length, member, accepted, &request, &error);
     check(accepted || (error.code != ERROR_NONE && error.message[0] && error.code != ERROR_OUT_OF_MEMORY));
     json_decref(root);
     arena_free(&arena);
