@@ -55,12 +55,29 @@ static float f32_from_bits(uint32_t bits)
 
 float dtype_f16_to_f32(uint16_t bits)
 {
-    uint32_t sign = (uint32_t)(bits & 0x8000) << 16, exponent = bits >> 10 & 0x1F, fraction = bits & 0x3FF;
-    if (exponent == 0x1F)
-        return f32_from_bits(sign | 0x7F800000u | fraction << 13);
-    if (exponent == 0) /* a multiple of 2^-24, which float32 holds exactly */
-        return (sign ? -1.0f : 1.0f) * ((float)fraction * 0x1p-24f);
-    return f32_from_bits(sign | (exponent + 112) << 23 | fraction << 13);
+    /* With its exponent as float's, the number is 2^112 times too small, or, where it is infinite or NaN, 2^16 and more
+     * when that is mended. Without branches, so that a loop over it becomes one over vectors. */
+    float magnitude = f32_from_bits((uint32_t)(bits & 0x7FFF) << 13) * 0x1p112f;
+    uint32_t is_special = magnitude >= 0x1p16f ? 0x7F800000 : 0, magnitude_bits;
+    memcpy(&magnitude_bits, &magnitude, sizeof magnitude_bits);
+    return f32_from_bits((uint32_t)(bits & 0x8000) << 16 | magnitude_bits | is_special);
+}
+
+/* The index of the first that is not finite, or `count`. */
+static size_t first_not_finite(const float *values, size_t count)
+{
+    const uint32_t exponent = 0x7F800000, lowest = 0x00800000;
+    uint32_t any = 0, bits;
+    for (size_t i = 0; i < count; i++) {
+        memcpy(&bits, values + i, sizeof bits);
+        any |= (bits & exponent) + lowest; /* carries into the sign's place from a full exponent alone */
+    }
+    if (!(any >> 31))
+        return count;
+    size_t first = 0;
+    while (isfinite(values[first]))
+        first++;
+    return first;
 }
 
 size_t dtype_to_f32(enum dtype dtype, const void *from, float *to, size_t count)
@@ -95,8 +112,5 @@ size_t dtype_to_f32(enum dtype dtype, const void *from, float *to, size_t count)
     default:
         return 0;
     }
-    for (size_t i = 0; i < count; i++)
-        if (!isfinite(to[i]))
-            return i;
-    return count;
+    return first_not_finite(to, count);
 }

@@ -1,5 +1,9 @@
-/* Base64 by table, four characters at a step. Pure functions: any thread. */
+/* Base64: most of it in vectors where the processor has them, the ends and whatever is wrong by table, four characters
+ * at a step. Pure functions: any thread. */
 #include "codec/base64.h"
+
+#include "base/isa.h"
+#include "codec/base64_bulk/bulk.h"
 
 #include <stdint.h>
 
@@ -53,6 +57,11 @@ size_t base64_decode(const char *text, size_t length, unsigned char *to)
 {
     const unsigned char *in = (const unsigned char *)text;
     size_t whole = (length - padding(text, length)) / 4 * 4, i = 0;
+    const struct base64_bulk *bulk = base64_bulk_of(isa_chosen());
+    if (bulk) {
+        i = bulk->decode(text, whole, to);
+        to += i / 4 * 3;
+    }
     for (; i < whole; i += 4, to += 3) {
         uint32_t a = VALUE[in[i]], b = VALUE[in[i + 1]], c = VALUE[in[i + 2]], d = VALUE[in[i + 3]];
         if (!(a & b & c & d & KNOWN))
@@ -83,6 +92,11 @@ char *base64_encode(char *to, const void *data, size_t length)
 {
     const unsigned char *in = data;
     size_t i = 0;
+    const struct base64_bulk *bulk = base64_bulk_of(isa_chosen());
+    if (bulk) {
+        i = bulk->encode(to, in, length);
+        to += i / 3 * 4;
+    }
     for (; i + 3 <= length; i += 3, to += 4) {
         uint32_t bits = (uint32_t)in[i] << 16 | (uint32_t)in[i + 1] << 8 | in[i + 2];
         to[0] = ALPHABET[bits >> 18];

@@ -55,8 +55,8 @@ static const char *next_text(struct blocks *b, size_t *length)
     return b->resolved;
 }
 
-/* Decodes the next block into `raw` [BLOCK_BYTES]; *bytes: how many there are. SIZE_MAX, or the index of the character
- * that is wrong. */
+/* Decodes the next block into `raw`, *bytes that are at most BLOCK_BYTES and what is left of the text. SIZE_MAX, or the
+ * index of the character that is wrong. */
 static size_t next_block(struct blocks *b, unsigned char *raw, size_t *bytes)
 {
     size_t length;
@@ -111,9 +111,14 @@ static bool check_length(const struct json_key *string, enum dtype dtype, size_t
                         expected, count, dtype_json_name(dtype), bytes);
 }
 
-/* Converts `count` numbers of a block into what is kept of them; returns how many come before the first that is
- * refused. */
+/* Converts `count` numbers of a block into what is kept of them at `to`, where float32 may stand already; returns how
+ * many come before the first that is refused. */
 typedef size_t block_converter(enum dtype dtype, const unsigned char *raw, size_t count, void *to);
+
+static size_t float_values(enum dtype dtype, const unsigned char *raw, size_t count, void *to)
+{
+    return dtype_to_f32(dtype, raw, to, count);
+}
 
 /* Decodes the whole text into a piece of the arena, `kept_bytes` for each of its `count` numbers. *converted: the index
  * of the first that was refused, or `count`. NULL with an error when the text is wrong or the arena is full. */
@@ -124,6 +129,7 @@ static void *decode(const struct json_key *string, enum dtype dtype, size_t coun
     struct blocks b;
     unsigned char raw[BLOCK_BYTES];
     size_t bytes, fault, done = 0;
+    bool as_it_is = dtype == DTYPE_F32 && convert == float_values;
     if (!check_length(string, dtype, count, pointer, error))
         return NULL;
     char *data = arena_take(arena, count * kept_bytes); /* no overflow: the text is as long */
@@ -133,23 +139,20 @@ static void *decode(const struct json_key *string, enum dtype dtype, size_t coun
     }
     begin_walk(&b, string);
     while (done < count) {
-        if ((fault = next_block(&b, raw, &bytes)) != SIZE_MAX) {
+        /* What stays as it is goes to its place at once: the bytes of the whole text are `count` numbers. */
+        unsigned char *to = as_it_is ? (unsigned char *)data + done * kept_bytes : raw;
+        if ((fault = next_block(&b, to, &bytes)) != SIZE_MAX) {
             encoding_error(&b, fault, pointer, error);
             arena_shorten(arena, data, 0);
             return NULL;
         }
-        size_t numbers = bytes / dtype_bytes(dtype), right = convert(dtype, raw, numbers, data + done * kept_bytes);
+        size_t numbers = bytes / dtype_bytes(dtype), right = convert(dtype, to, numbers, data + done * kept_bytes);
         done += right;
         if (right < numbers)
             break;
     }
     *converted = done;
     return data;
-}
-
-static size_t float_values(enum dtype dtype, const unsigned char *raw, size_t count, void *to)
-{
-    return dtype_to_f32(dtype, raw, to, count);
 }
 
 float *tensor_base64_numbers(const struct json_key *string, enum dtype dtype, size_t count, struct arena *arena,

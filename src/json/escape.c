@@ -19,6 +19,19 @@ static bool any_special(const char *at)
     return ((bytes - ones * 0x20) | (quote - ones) | (backslash - ones) | bytes) & high_bits;
 }
 
+typedef signed char chars __attribute__((vector_size(16)));
+typedef uint64_t words __attribute__((vector_size(16)));
+
+/* The same of 64 bytes. Signed, what is not ASCII is below the space too. */
+static bool any_special_64(const char *at)
+{
+    chars text[4], any = {0};
+    memcpy(text, at, sizeof text);
+    for (int i = 0; i < 4; i++)
+        any |= (chars)(text[i] < ' ') | (chars)(text[i] == '"') | (chars)(text[i] == '\\');
+    return ((words)any)[0] | ((words)any)[1];
+}
+
 /* The value of four hexadecimal digits, or -1. */
 static int hex_4(const char *at, const char *end)
 {
@@ -78,6 +91,8 @@ const char *escape_check(const char **at, const char *end, bool *escaped)
     const char *p = *at, *expected = NULL;
     *escaped = false;
     while (!expected) {
+        while (end - p >= 64 && !any_special_64(p))
+            p += 64;
         while (end - p >= 8 && !any_special(p))
             p += 8;
         if (p == end) {

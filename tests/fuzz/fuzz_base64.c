@@ -1,5 +1,6 @@
 /* Fuzzes base64: what is accepted is what a decoder of one character a step accepts, and every text that was encoded
- * comes back. */
+ * comes back; in every instruction set. */
+#include "base/isa.h"
 #include "codec/base64.h"
 
 #include <stdint.h>
@@ -45,7 +46,7 @@ static bool decode_slowly(const char *text, size_t length, unsigned char *to, si
     return (bits & ((1u << held) - 1)) == 0 && (length - letters) == (4 - letters % 4) % 4;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void try_one(const uint8_t *data, size_t size)
 {
     const char *text = (const char *)data;
     unsigned char *slowly = malloc(size + 1);
@@ -71,5 +72,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check(base64_decode(encoded, characters, back) == SIZE_MAX && (size == 0 || memcmp(back, data, size) == 0));
     free(encoded);
     free(back);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct error error;
+    for (int isa = 0; isa < ISA_COUNT; isa++)
+        if (isa_choose(isa_name((enum isa)isa), &error))
+            try_one(data, size);
     return 0;
 }
