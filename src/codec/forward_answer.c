@@ -205,6 +205,14 @@ static void write_top_k(struct text *text, const struct forward_request *request
     text_append(text, "}", 1);
 }
 
+static void write_name(struct text *text, const char *separator, const char *name)
+{
+    text_append_string(text, separator);
+    text_append(text, "\"", 1);
+    text_append_string(text, name);
+    text_append(text, "\":", 2);
+}
+
 static void write_time(struct text *text, const char *name, double us)
 {
     char digits[NUMBER_FIXED_BYTES(1)];
@@ -237,21 +245,24 @@ bool forward_answer_encode(const struct forward_request *request, const struct a
         return error_out_of_memory(error);
 
     text_append(text, "{", 1);
-    if (request->id)
-        text_append_format(text, "\"id\":%s,", request->id);
+    if (request->id) {
+        text_append_string(text, "\"id\":");
+        text_append_string(text, request->id);
+        text_append(text, ",", 1);
+    }
     text_append_string(text, "\"weights\":");
     text_append_json(text, weights, strlen(weights));
     text_append_string(text, ",\"digest\":");
     text_append_json(text, digest, strlen(digest));
     text_append_string(text, ",\"shapes\":{");
     for (size_t i = 0; i < count; i++) {
-        text_append_format(text, "%s\"%s\":", i ? "," : "", list[i].name);
+        write_name(text, i ? "," : "", list[i].name);
         tensor_write_shape(text, list[i].shape, list[i].rank);
     }
     text_append(text, "}", 1);
     for (size_t i = 0; i < count; i++) {
         size_t kept = kept_of(request, &list[i]);
-        text_append_format(text, ",\"%s\":", list[i].name);
+        write_name(text, ",", list[i].name);
         if (kept)
             write_top_k(text, request, &list[i], kept, scratch, number_bytes[i]);
         else

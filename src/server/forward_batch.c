@@ -22,7 +22,7 @@ static bool make_ready(struct forward_job *job)
     struct request *request = job->request;
     struct error *error = &job->error;
     request->timing.queue_us = forward_job_stage_us(job);
-    return request_lapsed(request, true, error) == ERROR_NONE &&
+    return request_lapsed(request, request->submitted != 0, error) == ERROR_NONE &&
            (job->prepared || (forward_job_prepare(job, error) && request_lapsed(request, true, error) == ERROR_NONE)) &&
            job->route->reserve(job, error);
 }

@@ -149,6 +149,7 @@ static double expected_flop(const struct forward_job *job)
 void forward_job_begin(struct request *request, const struct forward_route *route)
 {
     struct error error;
+    request_seen(request);
     struct forward_job *job = create(request, route, &error);
     if (!job || (request->body_length <= DECODE_AT_ONCE_BYTES && !forward_job_prepare(job, &error))) {
         request_fail(request, &error);
@@ -213,18 +214,14 @@ static bool encode(struct forward_job *job, struct error *error)
 void forward_job_finish(struct forward_job *job)
 {
     struct request *request = job->request;
-    struct error error = job->error;
-    bool done = !job->failed;
-    if (done && request_lapsed(request, true, &error) != ERROR_NONE)
-        done = false;
-    done = done && encode(job, &error);
+    struct error *error = &job->error;
+    if (job->failed || request_lapsed(request, request->submitted != 0, error) != ERROR_NONE || !encode(job, error))
+        request_fail(request, error);
     /* Only the answer is held from here on. */
     forward_job_give_scratch(job, job->results_charged, &job->results);
     request_drop_body(request);
     discharge(job, job->work_charged);
     request_drop_work(request); /* and with it *job */
-    if (!done)
-        request_fail(request, &error);
     if (request->submitted)
         request_resume(request);
 }

@@ -6,7 +6,9 @@
 #include "server/routes.h"
 #include "server/tcp.h"
 #include "telemetry/log.h"
+#include "json/number.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -170,6 +172,11 @@ static bool job_cancelled(struct job *job)
     return request_lapsed(request_of_job(job), false, &ignored) != ERROR_NONE;
 }
 
+void request_seen(struct request *request)
+{
+    atomic_store_explicit(&request->next_look, clock_ns() + LOOK_NS, memory_order_relaxed);
+}
+
 void request_submit(struct request *request)
 {
     struct server *server = request->server;
@@ -217,20 +224,31 @@ enum error_code request_lapsed(struct request *request, bool look_now, struct er
     return ERROR_NONE;
 }
 
-static void server_timing(const struct request *request, char *text, size_t size)
+static char *put_duration(char *to, const char *name, double us)
+{
+    to = stpcpy(to, name);
+    return number_write_fixed(to, isfinite(us) && us > 0 ? (float)(us / 1e3) : 0.0f, 3);
+}
+
+/* Milliseconds. The names below and four numbers of up to NUMBER_FIXED_BYTES(3). */
+#define SERVER_TIMING_BYTES (60 + 4 * NUMBER_FIXED_BYTES(3))
+
+static void server_timing(const struct request *request, char text[SERVER_TIMING_BYTES])
 {
     const struct timing *t = &request->timing;
-    int length = snprintf(text, size, "parse;dur=%.3f, queue;dur=%.3f, compute;dur=%.3f", t->parse_us / 1e3,
-                          t->queue_us / 1e3, t->compute_us / 1e3);
+    char *end = put_duration(text, "parse;dur=", t->parse_us);
+    end = put_duration(end, ", queue;dur=", t->queue_us);
+    end = put_duration(end, ", compute;dur=", t->compute_us);
     if (t->encoded_whole)
-        snprintf(text + length, size - (size_t)length, ", encode;dur=%.3f", t->encode_us / 1e3);
+        end = put_duration(end, ", encode;dur=", t->encode_us);
+    *end = '\0';
 }
 
 enum MHD_Result request_send(struct request *request)
 {
     struct answer *answer = &request->answer;
     struct server *server = request->server;
-    char text[160];
+    char text[SERVER_TIMING_BYTES];
     if (answer->error == ERROR_CLIENT_GONE)
         return MHD_NO;
     /* The answer's memory stays the request's until it has ended, whoever sends it. */
@@ -240,7 +258,7 @@ enum MHD_Result request_send(struct request *request)
         return MHD_NO;
     enum MHD_Result ok = MHD_add_response_header(response, "Content-Type", answer->content_type);
     ok &= MHD_add_response_header(response, "x-request-id", request->id);
-    server_timing(request, text, sizeof text);
+    server_timing(request, text);
     ok &= MHD_add_response_header(response, "server-timing", text);
     if (answer->error == ERROR_METHOD_NOT_ALLOWED)
         ok &= MHD_add_response_header(response, "Allow", route_allow(request->route));

@@ -95,6 +95,9 @@ void request_submit(struct request *request);
  * here on. */
 void request_resume(struct request *request);
 
+/* The client was there just now: its socket is not looked at for the next few milliseconds, unless asked for. */
+void request_seen(struct request *request);
+
 /* Why the job should go no further: ERROR_DEADLINE, ERROR_CLIENT_GONE or ERROR_NONE. The first two fill *error. Looks
  * at the socket, at most every few milliseconds unless `now`. */
 enum error_code request_lapsed(struct request *request, bool look_now, struct error *error);

@@ -3,20 +3,36 @@
 #include "base/clock.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 
+/* Random words that a thread has fetched and not used: a system call for each id would cost as much as a small
+ * forward's arithmetic. */
+static _Thread_local uint64_t words[64];
+static _Thread_local size_t left;
+
+static void fetch_words(void)
+{
+    if (getrandom(words, sizeof words, GRND_NONBLOCK) == (ssize_t)sizeof words) {
+        left = sizeof words / sizeof *words;
+        return;
+    }
+    /* Only before the kernel has any entropy: unique in this process is what is left. */
+    static _Atomic uint64_t count;
+    words[0] = clock_ns();
+    words[1] = atomic_fetch_add(&count, 1);
+    left = 2;
+}
+
 void request_id_make(char id[REQUEST_ID_BYTES])
 {
-    uint64_t words[2];
-    if (getrandom(words, sizeof words, GRND_NONBLOCK) != (ssize_t)sizeof words) {
-        /* Only before the kernel has any entropy: unique in this process is what is left. */
-        static _Atomic uint64_t count;
-        words[0] = clock_ns();
-        words[1] = atomic_fetch_add(&count, 1);
-    }
-    snprintf(id, REQUEST_ID_BYTES, "%016llx%016llx", (unsigned long long)words[0], (unsigned long long)words[1]);
+    static const char digits[] = "0123456789abcdef";
+    if (left < 2)
+        fetch_words();
+    left -= 2;
+    for (size_t i = 0; i < 32; i++)
+        id[i] = digits[words[left + i / 16] >> 4 * (15 - i % 16) & 15];
+    id[32] = '\0';
 }
 
 bool request_id_take(char id[REQUEST_ID_BYTES], const char *sent)
