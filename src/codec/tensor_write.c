@@ -42,9 +42,9 @@ bool tensor_write_bytes(const size_t *shape, unsigned rank, size_t number_bytes,
            size_add(total, numbers, bytes);
 }
 
-static char *write_u32(char *to, uint32_t value)
+static char *write_unsigned(char *to, uint64_t value)
 {
-    char digits[10];
+    char digits[20];
     size_t n = 0;
     do
         digits[n++] = (char)('0' + value % 10);
@@ -100,10 +100,44 @@ size_t tensor_rows_bytes(const struct tensor_rows *tensor)
     return tensor->shape[tensor->rank - 1] * tensor->number_bytes + 2 * (size_t)tensor->rank;
 }
 
+/* Vectors write numbers in blocks, which a short row fills only in part: rows of up to NARROW_WIDTH numbers are written
+ * TOGETHER numbers at a time, and their texts then moved between their brackets. */
+#define NARROW_WIDTH 12
+#define TOGETHER     64
+
+/* The byte behind the `count`-th comma. */
+static const char *behind_commas(const char *text, size_t count)
+{
+    while (count > 0)
+        count -= *text++ == ',';
+    return text;
+}
+
+static char *write_narrow_rows(char *to, const struct tensor_rows *tensor, size_t begin, size_t end)
+{
+    const size_t width = tensor->shape[tensor->rank - 1];
+    char texts[TOGETHER * (NUMBER_F32_BYTES + 1)];
+    for (size_t row = begin, next; row < end; row = next) {
+        const char *from = texts;
+        next = row + size_min(TOGETHER / width, end - row);
+        number_rows_chosen()->shortest(texts, tensor->data + row * width, (next - row) * width);
+        for (; row < next; row++) {
+            const char *behind = behind_commas(from, width);
+            to = open_row(to, tensor->shape, tensor->rank, row);
+            memcpy(to, from, (size_t)(behind - from));
+            to = close_row(to + (behind - from), tensor->shape, tensor->rank, row);
+            from = behind;
+        }
+    }
+    return to;
+}
+
 char *tensor_rows_write(char *to, const struct tensor_rows *tensor, size_t begin, size_t end)
 {
     const struct number_rows *numbers = number_rows_chosen();
     const size_t width = tensor->shape[tensor->rank - 1];
+    if (tensor->decimals < 0 && width <= NARROW_WIDTH)
+        return write_narrow_rows(to, tensor, begin, end);
     for (size_t row = begin; row < end; row++) {
         const float *data = tensor->data + row * width;
         to = open_row(to, tensor->shape, tensor->rank, row);
@@ -118,12 +152,13 @@ void tensor_write_f32(struct text *text, const float *data, const size_t *shape,
                       size_t number_bytes)
 {
     const struct tensor_rows tensor = {data, shape, rank, decimals, number_bytes};
-    const size_t rows = tensor_rows_count(&tensor);
-    for (size_t row = 0; row < rows; row++) {
-        char *to = text_reserve(text, tensor_rows_bytes(&tensor));
+    const size_t rows = tensor_rows_count(&tensor), most = size_max(TOGETHER / shape[rank - 1], 1);
+    for (size_t row = 0, next; row < rows; row = next) {
+        next = row + size_min(most, rows - row);
+        char *to = text_reserve(text, (next - row) * tensor_rows_bytes(&tensor));
         if (!to)
             return;
-        text->length += (size_t)(tensor_rows_write(to, &tensor, row, row + 1) - to);
+        text->length += (size_t)(tensor_rows_write(to, &tensor, row, next) - to);
     }
 }
 
@@ -136,7 +171,7 @@ void tensor_write_u32(struct text *text, const uint32_t *data, const size_t *sha
             return;
         char *to = open_row(begin, shape, rank, row);
         for (size_t i = 0; i < width; i++) {
-            to = write_u32(to, data[row * width + i]);
+            to = write_unsigned(to, data[row * width + i]);
             *to++ = ',';
         }
         text->length += (size_t)(close_row(to, shape, rank, row) - begin);
@@ -145,8 +180,11 @@ void tensor_write_u32(struct text *text, const uint32_t *data, const size_t *sha
 
 void tensor_write_shape(struct text *text, const size_t *shape, unsigned rank)
 {
-    for (unsigned axis = 0; axis < rank; axis++)
-        text_append_format(text, "%s%zu", axis ? "," : "[", shape[axis]);
+    char digits[20];
+    for (unsigned axis = 0; axis < rank; axis++) {
+        text_append(text, axis ? "," : "[", 1);
+        text_append(text, digits, (size_t)(write_unsigned(digits, shape[axis]) - digits));
+    }
     text_append(text, "]", 1);
 }
 
