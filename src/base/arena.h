@@ -18,8 +18,8 @@ struct arena {
 bool arena_reserve(struct arena *arena, size_t bytes);
 
 /* The same, and what is new is touched at once, by this thread. In pages of 4 KiB that takes 1.1 us a page where a
- * first touch takes 2; in pages of 2 MiB it saves nothing, and several threads that touch their own parts do it faster.
- * So it is for memory that will be used whole by one thread, and not for a generous upper bound. */
+ * first touch takes 2; in pages of 2 MiB it saves nothing. So it is for memory that will be used whole, and not for a
+ * generous upper bound. */
 bool arena_reserve_touched(struct arena *arena, size_t bytes);
 
 /* `bytes` of uninitialised memory, aligned to ARENA_ALIGNMENT, or NULL when the reservation does not hold it. */

@@ -32,25 +32,26 @@ double forward_job_stage_us(struct forward_job *job)
     return (double)(now - began) / 1e3;
 }
 
-static bool charge(struct forward_job *job, size_t bytes, struct error *error)
-{
-    return budget_take(job->request->server->parts.budget, &job->request->share, bytes, error);
-}
-
 static void discharge(struct forward_job *job, size_t bytes)
 {
     budget_give(job->request->server->parts.budget, &job->request->share, bytes);
 }
 
+/* `whole`: all of it will be written. */
+static bool take_memory(struct request *request, size_t bytes, bool whole, struct arena *arena, struct error *error)
+{
+    const struct server_parts *parts = &request->server->parts;
+    if (!budget_take(parts->budget, &request->share, bytes, error))
+        return false;
+    if (whole ? arena_store_take_touched(parts->arenas, bytes, arena) : arena_store_take(parts->arenas, bytes, arena))
+        return true;
+    budget_give(parts->budget, &request->share, bytes);
+    return error_out_of_memory(error);
+}
+
 bool forward_job_take_scratch(struct forward_job *job, size_t bytes, struct arena *arena, struct error *error)
 {
-    if (!charge(job, bytes, error))
-        return false;
-    if (!arena_store_take_touched(job->request->server->parts.arenas, bytes, arena)) {
-        discharge(job, bytes);
-        return error_out_of_memory(error);
-    }
-    return true;
+    return take_memory(job->request, bytes, true, arena, error);
 }
 
 void forward_job_give_scratch(struct forward_job *job, size_t bytes, struct arena *arena)
@@ -92,18 +93,12 @@ bool forward_job_check_answer(const struct forward_job *job, size_t bytes, const
 /* The job with memory for all that its body can decode to. */
 static struct forward_job *create(struct request *request, const struct forward_route *route, struct error *error)
 {
-    const struct server_parts *parts = &request->server->parts;
     size_t bytes = 0;
     if (!arena_need(&bytes, route->job_bytes) ||
         !size_add(bytes, forward_request_decoded_bytes(request->body_length), &bytes))
         bytes = SIZE_MAX;
-    if (!budget_take(parts->budget, &request->share, bytes, error))
+    if (!take_memory(request, bytes, false, &request->work, error))
         return NULL;
-    if (!arena_store_take(parts->arenas, bytes, &request->work)) {
-        budget_give(parts->budget, &request->share, bytes);
-        error_out_of_memory(error);
-        return NULL;
-    }
     struct forward_job *job = arena_take(&request->work, route->job_bytes);
     memset(job, 0, route->job_bytes);
     job->route = route;
@@ -195,12 +190,8 @@ static bool encode(struct forward_job *job, struct error *error)
     struct request *request = job->request;
     const size_t bytes = job->answer_bytes;
     struct text text;
-    if (!charge(job, bytes, error))
+    if (!take_memory(request, bytes, false, &request->answer_memory, error))
         return false;
-    if (!arena_store_take(request->server->parts.arenas, bytes, &request->answer_memory)) {
-        discharge(job, bytes);
-        return error_out_of_memory(error);
-    }
     text_init_fixed(&text, request->answer_memory.base, bytes);
     if (!job->route->encode(job, &text, error)) {
         forward_job_give_scratch(job, bytes, &request->answer_memory);

@@ -7,7 +7,6 @@
 #include "codec/importance_request.h"
 #include "server/forward_job.h"
 
-#include <stddef.h>
 #include <string.h>
 
 struct importance_job {
@@ -18,7 +17,7 @@ struct importance_job {
 
 static struct importance_job *importance_job_of(struct forward_job *job)
 {
-    return (struct importance_job *)((char *)job - offsetof(struct importance_job, forward));
+    return (struct importance_job *)job; /* its first member */
 }
 
 static bool decode(struct forward_job *forward, const char *body, size_t length, struct arena *arena,
