@@ -321,7 +321,7 @@ static void compare_isas(const struct shape *s)
     struct error error;
     size_t count = 0;
     for (size_t i = 0; i < KERNEL_VARIANT_COUNT; i++) {
-        if (!kernel_variants[i]->supported() || !engine_init(kernel_variants[i]->name, &error))
+        if (!isa_supported((enum isa)i) || !engine_init(kernel_variants[i]->name, &error))
             continue;
         run_create(&runs[count], s, true);
         c[count] = forward_contender(&runs[count]);

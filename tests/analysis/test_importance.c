@@ -16,7 +16,7 @@
 static bool choose_variant(int i)
 {
     struct error error;
-    return kernel_variants[i]->supported() && engine_init(kernel_variants[i]->name, &error);
+    return isa_supported((enum isa)i) && engine_init(kernel_variants[i]->name, &error);
 }
 
 /* A problem whose heads are all wanted. */

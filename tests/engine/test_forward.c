@@ -13,7 +13,7 @@
 static bool choose_variant(int i)
 {
     struct error error;
-    return kernel_variants[i]->supported() && engine_init(kernel_variants[i]->name, &error);
+    return isa_supported((enum isa)i) && engine_init(kernel_variants[i]->name, &error);
 }
 
 /* One head of width 1 without projections: scores are products of chosen numbers. */

@@ -25,7 +25,7 @@ struct traffic {
 static void choose_variant(int i)
 {
     struct error error;
-    const struct kernels *variant = kernel_variants[i]->supported() ? kernel_variants[i] : &kernels_generic;
+    const struct kernels *variant = isa_supported((enum isa)i) ? kernel_variants[i] : &kernels_generic;
     ck_assert(engine_init(variant->name, &error));
 }
 

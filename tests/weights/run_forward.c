@@ -8,7 +8,7 @@
 bool use_kernels(size_t variant)
 {
     struct error error;
-    return kernel_variants[variant]->supported() && engine_init(kernel_variants[variant]->name, &error);
+    return isa_supported((enum isa)variant) && engine_init(kernel_variants[variant]->name, &error);
 }
 
 struct forward_result run_forward(const struct attention_layer *layer, const struct forward_input *input)

@@ -2,8 +2,6 @@
 
 #include "engine/kernels/tiles.h"
 
-#include <stdbool.h>
-
 #define VARIANT       generic
 #define VARIANT_NAME  "generic"
 #define VECTOR_BYTES  16
@@ -12,10 +10,5 @@
 #define TILES(X)        TILES_1_TO_8(X, 1) TILES_1_TO_4(X, 2)
 #define TILE_ROWS       0, 8, 4
 #define TILES_MOST_ROWS 8
-
-static bool supported(void)
-{
-    return true;
-}
 
 #include "engine/kernels/body.inc"

@@ -41,7 +41,6 @@ struct product {
 
 struct kernels {
     const char *name;
-    bool (*supported)(void); /* by this processor and its operating system */
     size_t vector_floats;
     size_t panel_columns; /* columns of a full panel; work may be split at its multiples */
 
@@ -87,7 +86,7 @@ KERNEL_VARIANTS(KERNEL_DECLARE)
 enum { KERNEL_VARIANT_COUNT = 0 KERNEL_VARIANTS(KERNEL_COUNT) };
 #undef KERNEL_COUNT
 
-/* All variants of this build, best first; those that `supported` denies must not be called. */
+/* All variants of this build, by enum isa; those that isa_supported denies must not be called. */
 extern const struct kernels *const kernel_variants[KERNEL_VARIANT_COUNT];
 
 /* The table that engine_init chose; before that, the generic one. */

@@ -6,8 +6,6 @@
 
 #include "engine/kernels/tiles.h"
 
-#include <stdbool.h>
-
 #define VARIANT       neon
 #define VARIANT_NAME  "neon"
 #define VECTOR_BYTES  16
@@ -16,10 +14,5 @@
 #define TILES(X)        TILES_1_TO_12(X, 1) TILES_1_TO_12(X, 2) TILES_1_TO_8(X, 3) TILES_1_TO_6(X, 4)
 #define TILE_ROWS       0, 12, 12, 8, 6
 #define TILES_MOST_ROWS 12
-
-static bool supported(void)
-{
-    return true;
-}
 
 #include "engine/kernels/body.inc"

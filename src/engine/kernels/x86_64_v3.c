@@ -4,10 +4,7 @@
 #error "compile this file with -mavx2 -mfma"
 #endif
 
-#include "base/isa.h"
 #include "engine/kernels/tiles.h"
-
-#include <stdbool.h>
 
 #define VARIANT       x86_64_v3
 #define VARIANT_NAME  "x86-64-v3"
@@ -19,10 +16,5 @@
 #define TILES_MOST_ROWS 12
 
 #define REGISTER_CONSTRAINT "+x"
-
-static bool supported(void)
-{
-    return isa_supported(ISA_x86_64_v3);
-}
 
 #include "engine/kernels/body.inc"

@@ -5,10 +5,7 @@
 #error "compile this file with -mavx512f -mavx512bw -mavx512cd -mavx512dq -mavx512vl"
 #endif
 
-#include "base/isa.h"
 #include "engine/kernels/tiles.h"
-
-#include <stdbool.h>
 
 #define VARIANT       x86_64_v4
 #define VARIANT_NAME  "x86-64-v4"
@@ -20,10 +17,5 @@
 #define TILES_MOST_ROWS 12
 
 #define REGISTER_CONSTRAINT "+v"
-
-static bool supported(void)
-{
-    return isa_supported(ISA_x86_64_v4);
-}
 
 #include "engine/kernels/body.inc"

@@ -146,7 +146,7 @@ void bench(const char *variant, const char *function)
         const double generic = measure(&kernels_generic, line);
         for (size_t v = KERNEL_VARIANT_COUNT; v-- > 0;) {
             const struct kernels *k = kernel_variants[v];
-            if (!k->supported() || (variant && k != &kernels_generic && strcmp(variant, k->name) != 0))
+            if (!isa_supported((enum isa)v) || (variant && k != &kernels_generic && strcmp(variant, k->name) != 0))
                 continue;
             const double seconds = k == &kernels_generic ? generic : measure(k, line);
             char size[64];
