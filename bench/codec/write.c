@@ -58,7 +58,7 @@ static size_t run(const struct ways *ways, enum way way, const struct tensor *te
 {
     const size_t width = tensor->shape[tensor->rank - 1];
     if (way == CHECK)
-        return number_rows_finite(tensor->data, tensor->count) - tensor->count;
+        return number_rows_chosen()->extremes(tensor->data, tensor->count).magnitude >= NUMBER_INFINITY_BITS;
     if (way < PEERS) {
         const int decimals = decimals_of[way];
         const struct tensor_rows rows = {tensor->data, tensor->shape, tensor->rank, decimals,

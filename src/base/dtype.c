@@ -63,8 +63,7 @@ float dtype_f16_to_f32(uint16_t bits)
     return f32_from_bits((uint32_t)(bits & 0x8000) << 16 | magnitude_bits | is_special);
 }
 
-/* The index of the first that is not finite, or `count`. */
-static size_t first_not_finite(const float *values, size_t count)
+size_t dtype_first_not_finite(const float *values, size_t count)
 {
     const uint32_t exponent = 0x7F800000, lowest = 0x00800000;
     uint32_t any = 0, bits;
@@ -112,5 +111,5 @@ size_t dtype_to_f32(enum dtype dtype, const void *from, float *to, size_t count)
     default:
         return 0;
     }
-    return first_not_finite(to, count);
+    return dtype_first_not_finite(to, count);
 }

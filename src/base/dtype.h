@@ -35,6 +35,9 @@ enum dtype dtype_from_safetensors_name(const char *name, size_t length);
 
 float dtype_f16_to_f32(uint16_t bits);
 
+/* The index of the first of values [count] that is not finite, or `count`. */
+size_t dtype_first_not_finite(const float *values, size_t count);
+
 /* Converts `count` little-endian numbers of a float format at `from` (any alignment) to float32 at `to` [count],
  * rounding f64 to nearest even. Returns `count`, or the index of the first number that is not finite or rounds beyond
  * float32; what lies behind it in `to` is unspecified. `from` may equal `to` for DTYPE_F32. */

@@ -154,7 +154,7 @@ static size_t count_of(const struct returned *tensor)
 static bool not_finite(const struct returned *tensor, struct error *error)
 {
     char place[ANSWER_MAX_RANK * 24] = "";
-    size_t stride = count_of(tensor), at = number_rows_finite(tensor->data, stride), left = at, length = 0;
+    size_t stride = count_of(tensor), at = dtype_first_not_finite(tensor->data, stride), left = at, length = 0;
     for (unsigned axis = 0; axis < tensor->rank; axis++) {
         stride /= tensor->shape[axis];
         length += (size_t)snprintf(place + length, sizeof place - length, "[%zu]", left / stride);

@@ -58,18 +58,3 @@ const struct number_rows *number_rows_chosen(void)
 {
     return number_rows_of(isa_chosen());
 }
-
-size_t number_rows_finite(const float *numbers, size_t count)
-{
-    enum { CHUNK = 4096 };
-    const struct number_rows *rows = number_rows_chosen();
-    for (size_t i = 0; i < count; i += CHUNK) {
-        const size_t end = count - i < CHUNK ? count : i + CHUNK;
-        if (rows->extremes(numbers + i, end - i).magnitude < NUMBER_INFINITY_BITS)
-            continue;
-        while (rows->extremes(numbers + i, 1).magnitude < NUMBER_INFINITY_BITS)
-            i++;
-        return i;
-    }
-    return count;
-}

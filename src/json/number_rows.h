@@ -32,7 +32,4 @@ const struct number_rows *number_rows_of(enum isa isa);
 /* Of the instruction set that was chosen. */
 const struct number_rows *number_rows_chosen(void);
 
-/* numbers [count] is finite up to here: `count`, or the index of the first that is not. */
-size_t number_rows_finite(const float *numbers, size_t count);
-
 #endif

@@ -4,6 +4,7 @@
 #include <float.h>
 #include <math.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Independent of the code under test: the value of a half by its definition, in double. */
@@ -79,6 +80,25 @@ START_TEST(names_both_ways)
 }
 END_TEST
 
+START_TEST(finds_the_first_that_is_not_finite)
+{
+    enum { COUNT = 10000 };
+    float *numbers = calloc(COUNT, sizeof *numbers);
+    ck_assert_ptr_nonnull(numbers);
+    ck_assert_uint_eq(dtype_first_not_finite(numbers, 0), 0);
+    ck_assert_uint_eq(dtype_first_not_finite(numbers, COUNT), COUNT);
+    static const size_t places[] = {0, 1, 15, 16, 4094, 4095, 4096, 4097, 8191, 8192, 9999};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        numbers[COUNT - 1] = NAN;
+        numbers[places[i]] = i % 3 == 0 ? NAN : i % 3 == 1 ? INFINITY : -INFINITY;
+        ck_assert_uint_eq(dtype_first_not_finite(numbers, COUNT), places[i]);
+        ck_assert_uint_eq(dtype_first_not_finite(numbers, places[i]), places[i]);
+        numbers[COUNT - 1] = numbers[places[i]] = -1;
+    }
+    free(numbers);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *s = suite_create("dtype");
@@ -88,6 +108,7 @@ Suite *suite(void)
     tcase_add_test(c, doubles_round_once_and_overflow_is_found);
     tcase_add_test(c, f32_at_any_alignment);
     tcase_add_test(c, names_both_ways);
+    tcase_add_test(c, finds_the_first_that_is_not_finite);
     suite_add_tcase(s, c);
     return s;
 }

@@ -283,28 +283,6 @@ START_TEST(extremes_see_every_place)
 }
 END_TEST
 
-START_TEST(finds_the_first_that_is_not_finite)
-{
-    enum { COUNT = 10000 };
-    float *numbers = calloc(COUNT, sizeof *numbers);
-    struct error error;
-    ck_assert_ptr_nonnull(numbers);
-    if (isa_supported((enum isa)_i))
-        ck_assert(isa_choose(isa_name((enum isa)_i), &error));
-    ck_assert_uint_eq(number_rows_finite(numbers, 0), 0);
-    ck_assert_uint_eq(number_rows_finite(numbers, COUNT), COUNT);
-    static const size_t places[] = {0, 1, 15, 16, 4094, 4095, 4096, 4097, 8191, 8192, 9999};
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        numbers[COUNT - 1] = NAN;
-        numbers[places[i]] = i % 3 == 0 ? NAN : i % 3 == 1 ? INFINITY : -INFINITY;
-        ck_assert_uint_eq(number_rows_finite(numbers, COUNT), places[i]);
-        ck_assert_uint_eq(number_rows_finite(numbers, places[i]), places[i]);
-        numbers[COUNT - 1] = numbers[places[i]] = -1;
-    }
-    free(numbers);
-}
-END_TEST
-
 Suite *suite(void)
 {
     Suite *suite = suite_create("number_rows");
@@ -319,7 +297,6 @@ Suite *suite(void)
     tcase_add_loop_test(cases, where_it_begins_does_not_matter, 0, ISA_COUNT);
     tcase_add_loop_test(cases, the_longest_texts_fit, 0, ISA_COUNT);
     tcase_add_loop_test(cases, extremes_see_every_place, 0, ISA_COUNT);
-    tcase_add_loop_test(cases, finds_the_first_that_is_not_finite, 0, ISA_COUNT);
     suite_add_tcase(suite, cases);
     return suite;
 }
