@@ -1,4 +1,4 @@
-/* Memory that ends at a page that cannot be touched, so that a byte read or written behind it ends the test. */
+/* Memory between two pages that cannot be touched, so that a byte read or written before or behind it ends the test. */
 #ifndef ATTND_TESTS_GUARDED_H
 #define ATTND_TESTS_GUARDED_H
 
@@ -7,18 +7,18 @@
 #include <unistd.h>
 
 struct guarded {
-    char *begin, *end; /* `end` is the first byte of the page */
+    char *begin, *end; /* `end` is the first byte of the page behind */
 };
 
 /* `bytes` at least; false where there is no memory. */
 static inline int guarded_map(struct guarded *memory, size_t bytes)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), size = (bytes + page - 1) / page * page;
-    char *begin = mmap(NULL, size + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (begin == MAP_FAILED || mprotect(begin + size, page, PROT_NONE) != 0)
+    char *before = mmap(NULL, size + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (before == MAP_FAILED || mprotect(before + page, size, PROT_READ | PROT_WRITE) != 0)
         return 0;
-    memory->begin = begin;
-    memory->end = begin + size;
+    memory->begin = before + page;
+    memory->end = memory->begin + size;
     return 1;
 }
 

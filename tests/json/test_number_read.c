@@ -1,3 +1,4 @@
+#include "guarded.h"
 #include "random_numbers.h"
 #include "suite.h"
 #include "json/number.h"
@@ -9,8 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #define ZEROS_20 "00000000000000000000"
 #define ZEROS_60 ZEROS_20 ZEROS_20 ZEROS_20
@@ -168,15 +167,13 @@ END_TEST
 /* Memory that ends where the text does: reading on is a fault of the processor's. */
 START_TEST(reads_nothing_behind_the_end)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    char *memory = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    ck_assert_ptr_ne(memory, MAP_FAILED);
-    ck_assert_int_eq(mprotect(memory + page, page, PROT_NONE), 0);
+    struct guarded memory;
+    ck_assert(guarded_map(&memory, 64));
     static const char *const texts[] = {"-12345678.12345678123e-12", "0.000000000000000000000000000000001",
                                         "12345678123456781234567812345678", "1.000000059604644775390625"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         for (size_t length = 0; length <= strlen(texts[i]); length++) {
-            char *text = memory + page - length;
+            char *text = memory.end - length;
             memcpy(text, texts[i], length);
             const char *at = text;
             float value;
@@ -188,7 +185,6 @@ START_TEST(reads_nothing_behind_the_end)
                 ck_assert_uint_eq(bits_of(value), bits_of(strtof(copy, NULL)));
             }
         }
-    munmap(memory, 2 * page);
 }
 END_TEST
 

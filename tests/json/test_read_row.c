@@ -1,5 +1,6 @@
 /* Rows of numbers in every instruction set that has a reader of them, against strtof and a walk through the text. */
 #include "base/isa.h"
+#include "guarded.h"
 #include "random_numbers.h"
 #include "suite.h"
 #include "json/number.h"
@@ -10,8 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 /* Bytes that do not matter, before and behind what is read. */
 #define BEFORE "{\"input\": \"0123456789.0123456789-0123\", \"rows\": ["
@@ -23,33 +22,17 @@ static read_row_function *reader(int isa)
     return isa_supported((enum isa)isa) ? read_row_of((enum isa)isa) : NULL;
 }
 
-/* Memory whose last byte is the last that may be read. */
-static struct guarded {
-    char *memory;
-    size_t bytes, page;
-} guarded;
+static struct guarded guarded;
 
 static void map_guarded(void)
 {
-    guarded.page = (size_t)sysconf(_SC_PAGESIZE);
-    guarded.bytes = 64 * guarded.page;
-    guarded.memory =
-        mmap(NULL, guarded.bytes + 2 * guarded.page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    ck_assert_ptr_ne(guarded.memory, MAP_FAILED);
-    ck_assert_int_eq(mprotect(guarded.memory, guarded.page, PROT_NONE), 0);
-    ck_assert_int_eq(mprotect(guarded.memory + guarded.page + guarded.bytes, guarded.page, PROT_NONE), 0);
-    guarded.memory += guarded.page;
-}
-
-static void unmap_guarded(void)
-{
-    munmap(guarded.memory - guarded.page, guarded.bytes + 2 * guarded.page);
+    ck_assert(guarded_map(&guarded, (size_t)256 << 10));
 }
 
 static char *at_the_end(const char *text, size_t length)
 {
-    ck_assert_uint_le(length, guarded.bytes);
-    return memcpy(guarded.memory + guarded.bytes - length, text, length);
+    ck_assert_uint_le(length, (size_t)(guarded.end - guarded.begin));
+    return memcpy(guarded.end - length, text, length);
 }
 
 static bool same_bits(float a, float b)
@@ -362,7 +345,7 @@ START_TEST(reads_nothing_behind_the_end)
                 read += count;
                 /* And texts that begin anywhere. */
                 if (length - begin < 40) {
-                    at = exact = memcpy(guarded.memory, text + begin, whole - begin);
+                    at = exact = memcpy(guarded.begin, text + begin, whole - begin);
                     at += length - begin;
                     read_row(&at, exact, exact + whole - begin, floats, 16);
                 }
@@ -377,7 +360,7 @@ Suite *suite(void)
     Suite *suite = suite_create("read_row");
     TCase *cases = tcase_create("read_row");
     tcase_set_timeout(cases, 60);
-    tcase_add_checked_fixture(cases, map_guarded, unmap_guarded);
+    tcase_add_checked_fixture(cases, map_guarded, NULL);
     tcase_add_loop_test(cases, reads_random_decimals, 0, ISA_COUNT);
     tcase_add_loop_test(cases, reads_usual_forms_itself, 0, ISA_COUNT);
     tcase_add_loop_test(cases, reads_every_length, 0, ISA_COUNT);
