@@ -3,6 +3,9 @@
 import sys
 from fractions import Fraction
 
+sys.dont_write_bytecode = True
+import generated  # noqa: E402
+
 # The bytes of one number before they are put in order (number_layout.h).
 NINE_DIGITS, MINUS, POINT, LETTER_E, TENS, ONES, ZERO, COMMA = range(9), 9, 10, 11, 12, 13, 14, 15
 THOUSANDS, FIXED_MINUS, FIXED_POINT, FIXED_COMMA = 9, 13, 14, 15
@@ -97,16 +100,5 @@ def table():
     return "\n".join(lines[:-1] + ["/* clang-format on */", ""])
 
 
-def main():
-    if sys.argv[1] != "--check":
-        with open(sys.argv[1], "w", encoding="ascii") as f:
-            f.write(table())
-        return 0
-    with open(sys.argv[2], encoding="ascii") as f:
-        same = f.read() == table()
-    print("the tables are %s" % ("as generated" if same else "not what number_tables.py writes: run it"))
-    return 0 if same else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(generated.main("number_tables.py", table()))

@@ -2,6 +2,9 @@
 """Writes the table of powers of ten that reading and writing numbers share. usage: powers_of_ten.py [--check] FILE"""
 import sys
 
+sys.dont_write_bytecode = True
+import generated  # noqa: E402
+
 FIRST, LAST = -342, 308
 
 
@@ -36,16 +39,5 @@ def table():
     return "\n".join(lines + ["};", "/* clang-format on */", ""])
 
 
-def main():
-    if sys.argv[1] != "--check":
-        with open(sys.argv[1], "w", encoding="ascii") as f:
-            f.write(table())
-        return 0
-    with open(sys.argv[2], encoding="ascii") as f:
-        same = f.read() == table()
-    print("the table is %s" % ("as generated" if same else "not what powers_of_ten.py writes: run it"))
-    return 0 if same else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(generated.main("powers_of_ten.py", table()))
