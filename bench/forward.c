@@ -15,6 +15,7 @@
 #include "base/size.h"
 #include "lanes.h"
 #include "peak.h"
+#include "samples.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -172,13 +173,6 @@ static bool save(const struct task *task, const char *path, struct error *error)
     if (file && fclose(file) != 0)
         done = false;
     return done || error_set(error, ERROR_IO, "%s cannot be written", path);
-}
-
-static double thread_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 static double measure_peak(void)

@@ -3,6 +3,8 @@
 #ifndef ATTND_BENCH_MEASURE_H
 #define ATTND_BENCH_MEASURE_H
 
+#include "samples.h"
+
 #include <stddef.h>
 
 #define MEASURE_ROUNDS_MOST 400
@@ -13,11 +15,6 @@ struct contender {
     double flop;                         /* of one run */
     size_t repeats;                      /* runs in a sample; measure sets it */
     double seconds[MEASURE_ROUNDS_MOST]; /* of one run, by round */
-};
-
-/* Of the samples: the quartiles and the median. */
-struct spread {
-    double low, median, high;
 };
 
 /* Runs the contenders in turn for about `seconds`, at least five rounds. Returns the rounds. */

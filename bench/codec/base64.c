@@ -3,6 +3,7 @@
  *
  * usage: bench_base64 [--repetitions N] */
 #include "codec/base64.h"
+#include "../samples.h"
 #include "base/isa.h"
 #include "codec/tensor.h"
 #include "json/reader.h"
@@ -12,20 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-static double thread_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
-}
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 /* What is measured works on these. */
 struct work {
@@ -93,19 +80,22 @@ static bool measure(size_t count, unsigned repetitions)
     size_t times = 1 + ((size_t)1 << 20) / w.bytes;
     for (unsigned repetition = 0; right && repetition < repetitions; repetition++)
         for (int i = 0; right && i < RUN_COUNT; i++) {
-            double begin = thread_ns();
+            double begin = thread_seconds();
             for (size_t j = 0; right && j < times; j++)
                 right = RUNS[i].run(&w);
-            ns[i][repetition] = (thread_ns() - begin) / (double)times;
+            ns[i][repetition] = 1e9 * (thread_seconds() - begin) / (double)times;
         }
     right = right && memcmp(w.floats, w.copy, w.bytes) == 0;
     if (right) {
         printf("%9zu floats", count);
+        double copied = 0;
         for (int i = 0; i < RUN_COUNT; i++) {
-            qsort(ns[i], repetitions, sizeof **ns, compare);
-            printf("  %s %5.1f GB/s", RUNS[i].name, (double)w.bytes / ns[i][repetitions / 2]);
-            if (i > 0)
-                printf(" (%.2f)", ns[0][repetitions / 2] / ns[i][repetitions / 2]);
+            const double median = spread_of(ns[i], repetitions).median;
+            printf("  %s %5.1f GB/s", RUNS[i].name, (double)w.bytes / median);
+            if (i == 0)
+                copied = median;
+            else
+                printf(" (%.2f)", copied / median);
         }
         printf("\n");
     }

@@ -1,15 +1,14 @@
 /* The benchmark of reading tensors as JSON text: attnd, jansson and, where it is installed, simdjson on the same bodies
  * {"input": [1, 512, 768]}, one form of numbers after the other. One thread. Each repetition runs all readers in turn;
- * the medians of
- * the processor time are shown.
+ * the medians of the processor time are shown.
  *
  * usage: bench_read [--repetitions N] [--width N] [--alone] [--check] [FORM ...]
  *
  * --width makes the innermost arrays shorter than 768, --alone runs attnd only (to count instructions in a profiler),
- * and
- * --check compares what it read with strtof. */
+ * and --check compares what it read with strtof. */
 #include "read.h"
 
+#include "../samples.h"
 #include "base/isa.h"
 #include "codec/tensor.h"
 #include "json/reader.h"
@@ -20,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { COUNT = 512 * 768, NUMBER_BYTES = 40 };
 
@@ -149,14 +147,6 @@ static char *write_body(const struct form *form, size_t width, size_t *length)
     return body;
 }
 
-/* The time that this thread computed: others on the machine do not count. */
-static double thread_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
-}
-
 static bool read_attnd(const char *body, size_t length, void *context)
 {
     struct arena *arena = context;
@@ -191,12 +181,6 @@ static bool check(const char *body, const struct arena *arena)
     return true;
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static bool measure(const struct form *form, const struct options *options, struct arena *arena, float *floats)
 {
     const struct reader {
@@ -221,18 +205,21 @@ static bool measure(const struct form *form, const struct options *options, stru
         right = (ns[i] = calloc(repetitions, sizeof **ns)) && right;
     for (unsigned repetition = 0; right && repetition < repetitions; repetition++)
         for (int i = 0; right && i < used; i++) {
-            double begin = thread_ns();
+            double begin = thread_seconds();
             right = readers[i].read(body, length, readers[i].context);
-            ns[i][repetition] = (thread_ns() - begin) / COUNT;
+            ns[i][repetition] = 1e9 * (thread_seconds() - begin) / COUNT;
         }
     right = right && (!options->check || (read_attnd(body, length, arena) && check(body, arena)));
     if (right) {
         printf("%-10s %5.1f", form->name, (double)length / COUNT);
+        double own = 0;
         for (int i = 0; i < used; i++) {
-            qsort(ns[i], repetitions, sizeof **ns, compare);
-            printf("  %s %6.2f ns", readers[i].name, ns[i][repetitions / 2]);
-            if (i > 0)
-                printf(" (%.1fx)", ns[i][repetitions / 2] / ns[0][repetitions / 2]);
+            const double median = spread_of(ns[i], repetitions).median;
+            printf("  %s %6.2f ns", readers[i].name, median);
+            if (i == 0)
+                own = median;
+            else
+                printf(" (%.1fx)", median / own);
         }
         printf("\n");
     }

@@ -2,6 +2,7 @@
  * usage: bench_write [--zmij LIBRARY] [--require targets]
  * ATTND_ISA chooses the instruction set, as for the server. */
 
+#include "../samples.h"
 #include "codec/tensor_write.h"
 #include "engine/attention.h"
 #include "peaked_maps.h"
@@ -11,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define REPETITIONS 15
 #define NUMBER_ROOM 24 /* bytes: what zmij's shim stores for a number */
@@ -45,14 +45,6 @@ struct tensor {
     size_t count;
 };
 
-/* Of the thread, not of the wall: other programs may run. */
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* Bytes written, or 0 where nothing is. */
 static size_t run(const struct ways *ways, enum way way, const struct tensor *tensor, char *text)
 {
@@ -71,18 +63,11 @@ static size_t run(const struct ways *ways, enum way way, const struct tensor *te
     return (size_t)(to - text);
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double median(const double times[REPETITIONS])
 {
     double sorted[REPETITIONS];
     memcpy(sorted, times, sizeof sorted);
-    qsort(sorted, REPETITIONS, sizeof *sorted, by_size);
-    return sorted[REPETITIONS / 2];
+    return spread_of(sorted, REPETITIONS).median;
 }
 
 /* The median of the ratios of the same repetition. */
@@ -91,7 +76,7 @@ static double ratio(const double *numerator, const double *denominator)
     double ratios[REPETITIONS];
     for (int i = 0; i < REPETITIONS; i++)
         ratios[i] = numerator[i] / denominator[i];
-    return median(ratios);
+    return spread_of(ratios, REPETITIONS).median;
 }
 
 /* Times all ways in turn, every second repetition in the opposite order; whether the targets are met. */
@@ -104,10 +89,10 @@ static bool measure(const struct ways *ways, const struct tensor *tensor, char *
             const enum way way = (enum way)(repetition % 2 ? i : WAYS - 1 - i);
             if (way >= PEERS && !ways->row[way])
                 continue;
-            const double start = now();
+            const double start = thread_seconds();
             bytes[way] = run(ways, way, tensor, text);
             if (repetition >= 0)
-                times[way][repetition] = now() - start;
+                times[way][repetition] = thread_seconds() - start;
         }
 
     const double ns = 1e9 / (double)tensor->count;
