@@ -4,11 +4,13 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "codec/answer_pieces.h"
 #include "codec/forward_request.h"
+#include "engine/parallel.h"
 
+/* What happened to the request before its answer is made. */
 struct forward_timing {
-    double parse_us, queue_us, compute_us, encode_us;
+    double parse_us, queue_us, compute_us;
 };
 
 /* What forward_answer_bytes reckons for the set's name and its digest as JSON text. */
@@ -20,22 +22,19 @@ struct forward_timing {
 bool forward_answer_bytes(const struct forward_request *request, const struct attention_shape *shape,
                           const struct forward_input *problem, size_t *bytes, struct error *error);
 
-/* Memory that forward_answer_encode takes beside the text, as arena_need counts it: none but for top_k, eight bytes for
- * each weight that is kept. Saturates at SIZE_MAX. */
-size_t forward_answer_scratch_bytes(const struct forward_request *request, const struct attention_shape *shape,
-                                    const struct forward_input *problem);
+/* Memory that forward_answer_compose takes, as arena_need counts it: some KiB, and with top_k eight bytes for each
+ * weight that is kept. Saturates at SIZE_MAX. */
+size_t forward_answer_memory(const struct forward_request *request, const struct attention_shape *shape,
+                             const struct forward_input *problem);
 
-/* Appends the whole document to *text, timing_us last but for its closing: the caller's timing.encode_us is replaced by
- * the time this call took. ERROR_NOT_FINITE (only without base64) names the tensor and index: "output[0][3][17] is
- * infinity"; then, and when memory runs out, *text has the length it had. `weights` and `digest` are the set's name and
- * digest. result's tensors are those that the request asked for.
- *
- * A text of fixed memory needs room for forward_answer_bytes, and `scratch` for forward_answer_scratch_bytes, which are
- * given back. ERROR_OUT_OF_MEMORY without; and where a map holds numbers that are no weights, outside [0, 2), a fixed
- * text may be too short. */
-bool forward_answer_encode(const struct forward_request *request, const struct attention_shape *shape,
-                           const struct forward_input *problem, const struct forward_result *result,
-                           const char *weights, const char *digest, struct forward_timing *timing,
-                           struct arena *scratch, struct text *text, struct error *error);
+/* Composes the document, timing_us last but for its closing, `encode` being what its writing takes. ERROR_NOT_FINITE
+ * (only without base64) names the tensor and index: "output[0][3][17] is infinity"; ERROR_OUT_OF_MEMORY when the arena
+ * has less than forward_answer_memory. `weights` and `digest` are the set's name and digest. result's tensors are those
+ * that the request asked for; they and the arena outlive the pieces. */
+bool forward_answer_compose(const struct forward_request *request, const struct attention_shape *shape,
+                            const struct forward_input *problem, const struct forward_result *result,
+                            const char *weights, const char *digest, const struct forward_timing *timing,
+                            const struct parallel *parallel, struct arena *arena, struct answer_pieces *pieces,
+                            struct error *error);
 
 #endif

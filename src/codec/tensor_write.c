@@ -1,9 +1,7 @@
-/* Tensors as JSON text, a row at a time into memory that is reserved before. Owns nothing; a text is the caller's, one
- * thread at a time. */
+/* Tensors as JSON text, a row at a time into memory that is reserved before. Owns nothing; any thread. */
 #include "codec/tensor_write.h"
 
 #include "base/size.h"
-#include "codec/base64.h"
 #include "codec/tensor.h"
 #include "json/number.h"
 #include "json/number_rows.h"
@@ -132,10 +130,26 @@ static char *write_narrow_rows(char *to, const struct tensor_rows *tensor, size_
     return to;
 }
 
+static char *write_integer_rows(char *to, const struct tensor_rows *tensor, size_t begin, size_t end)
+{
+    const size_t width = tensor->shape[tensor->rank - 1];
+    for (size_t row = begin; row < end; row++) {
+        to = open_row(to, tensor->shape, tensor->rank, row);
+        for (size_t i = 0; i < width; i++) {
+            to = write_unsigned(to, tensor->integers[row * width + i]);
+            *to++ = ',';
+        }
+        to = close_row(to, tensor->shape, tensor->rank, row);
+    }
+    return to;
+}
+
 char *tensor_rows_write(char *to, const struct tensor_rows *tensor, size_t begin, size_t end)
 {
     const struct number_rows *numbers = number_rows_chosen();
     const size_t width = tensor->shape[tensor->rank - 1];
+    if (tensor->integers)
+        return write_integer_rows(to, tensor, begin, end);
     if (tensor->decimals < 0 && width <= NARROW_WIDTH)
         return write_narrow_rows(to, tensor, begin, end);
     for (size_t row = begin; row < end; row++) {
@@ -148,36 +162,6 @@ char *tensor_rows_write(char *to, const struct tensor_rows *tensor, size_t begin
     return to;
 }
 
-void tensor_write_f32(struct text *text, const float *data, const size_t *shape, unsigned rank, int decimals,
-                      size_t number_bytes)
-{
-    const struct tensor_rows tensor = {data, shape, rank, decimals, number_bytes};
-    const size_t rows = tensor_rows_count(&tensor), most = size_max(TOGETHER / shape[rank - 1], 1);
-    for (size_t row = 0, next; row < rows; row = next) {
-        next = row + size_min(most, rows - row);
-        char *to = text_reserve(text, (next - row) * tensor_rows_bytes(&tensor));
-        if (!to)
-            return;
-        text->length += (size_t)(tensor_rows_write(to, &tensor, row, next) - to);
-    }
-}
-
-void tensor_write_u32(struct text *text, const uint32_t *data, const size_t *shape, unsigned rank, size_t number_bytes)
-{
-    const size_t rows = count_rows(shape, rank), width = shape[rank - 1];
-    for (size_t row = 0; row < rows; row++) {
-        char *begin = text_reserve(text, width * number_bytes + 2 * (size_t)rank);
-        if (!begin)
-            return;
-        char *to = open_row(begin, shape, rank, row);
-        for (size_t i = 0; i < width; i++) {
-            to = write_unsigned(to, data[row * width + i]);
-            *to++ = ',';
-        }
-        text->length += (size_t)(close_row(to, shape, rank, row) - begin);
-    }
-}
-
 void tensor_write_shape(struct text *text, const size_t *shape, unsigned rank)
 {
     char digits[20];
@@ -186,20 +170,4 @@ void tensor_write_shape(struct text *text, const size_t *shape, unsigned rank)
         text_append(text, digits, (size_t)(write_unsigned(digits, shape[axis]) - digits));
     }
     text_append(text, "]", 1);
-}
-
-void tensor_write_base64(struct text *text, const void *data, enum dtype dtype, const size_t *shape, unsigned rank)
-{
-    size_t bytes;
-    if (!tensor_bytes(shape, rank, dtype_bytes(dtype), &bytes)) {
-        text->failed = true;
-        return;
-    }
-    text_append_string(text, "{\"shape\":");
-    tensor_write_shape(text, shape, rank);
-    text_append_format(text, ",\"dtype\":\"%s\",\"base64\":\"", dtype_json_name(dtype));
-    char *to = text_reserve(text, base64_encoded_length(bytes));
-    if (to)
-        text->length += (size_t)(base64_encode(to, data, bytes) - to);
-    text_append_string(text, "\"}");
 }

@@ -1,8 +1,7 @@
-/* Tensors as JSON text: nested arrays of numbers, or the base64 form. */
+/* Tensors as JSON text: nested arrays of numbers. */
 #ifndef ATTND_CODEC_TENSOR_WRITE_H
 #define ATTND_CODEC_TENSOR_WRITE_H
 
-#include "base/dtype.h"
 #include "base/text.h"
 
 #include <stdbool.h>
@@ -13,7 +12,7 @@
  * overflows. */
 bool tensor_write_bytes(const size_t *shape, unsigned rank, size_t number_bytes, size_t *bytes);
 
-/* Bytes of a number with its comma that tensor_write_f32 needs at most: `decimals` -1 for the shortest text. */
+/* Bytes of a number with its comma at most: `decimals` -1 for the shortest text. */
 size_t tensor_write_number_bytes(int decimals);
 
 /* The same where every number is in [0, 2): weights of attention. */
@@ -24,9 +23,10 @@ size_t tensor_write_weight_bytes(int decimals);
 struct tensor_rows {
     const float *data /* [shape] */;
     const size_t *shape /* [rank] */;
-    unsigned rank;       /* 1 .. TENSOR_MAX_RANK */
-    int decimals;        /* -1 for the shortest text */
-    size_t number_bytes; /* one of the above */
+    unsigned rank;            /* 1 .. TENSOR_MAX_RANK */
+    int decimals;             /* -1 for the shortest text */
+    size_t number_bytes;      /* one of the above; of integers a comma and the digits of the greatest */
+    const uint32_t *integers; /* [shape]; in place of `data` where it is not NULL */
 };
 
 size_t tensor_rows_count(const struct tensor_rows *tensor);
@@ -40,19 +40,8 @@ size_t tensor_rows_bytes(const struct tensor_rows *tensor);
  * behind to + (end - begin) * tensor_rows_bytes. A pure function: threads may write rows of one tensor side by side. */
 char *tensor_rows_write(char *to, const struct tensor_rows *tensor, size_t begin, size_t end);
 
-/* Appends `data` [shape] as nested arrays. All extents are at least 1; every number is finite; `number_bytes` is one of
- * the above. */
-void tensor_write_f32(struct text *text, const float *data, const size_t *shape, unsigned rank, int decimals,
-                      size_t number_bytes);
-
-/* The same for integers of at most `number_bytes` - 1 digits. */
-void tensor_write_u32(struct text *text, const uint32_t *data, const size_t *shape, unsigned rank, size_t number_bytes);
-
 /* Digits of `value`. */
 size_t tensor_write_digits(size_t value);
-
-/* Appends {"shape", "dtype", "base64"} of `data` [shape] as it is in memory. */
-void tensor_write_base64(struct text *text, const void *data, enum dtype dtype, const size_t *shape, unsigned rank);
 
 /* Appends the extents as an array: [1,4,64]. */
 void tensor_write_shape(struct text *text, const size_t *shape, unsigned rank);

@@ -91,6 +91,7 @@ static enum MHD_Result see_headers(struct request *request, const char *method, 
     const char *id = header(request, "x-request-id");
     request->headers_seen = true;
     request->method = method;
+    request->takes_chunks = strcmp(version, MHD_HTTP_VERSION_1_0) != 0;
     if (id && request_id_take(request->id, id))
         connections_name(&request->server->connections, request->connection, id);
     request->proxy_deadline = proxy_deadline(request);

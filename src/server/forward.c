@@ -76,21 +76,19 @@ static bool reserve(struct forward_job *job, struct error *error)
     return true;
 }
 
-static bool encode(struct forward_job *job, struct text *text, struct error *error)
+static size_t compose_bytes(const struct forward_job *job)
 {
-    struct timing *timing = &job->request->timing;
-    struct forward_timing told = {
+    return forward_answer_memory(job->asked, &job->set->shape, &job->input);
+}
+
+static bool compose(struct forward_job *job, const struct parallel *parallel, struct arena *arena,
+                    struct answer_pieces *pieces, struct error *error)
+{
+    const struct timing *timing = &job->request->timing;
+    const struct forward_timing told = {
         .parse_us = timing->parse_us, .queue_us = timing->queue_us, .compute_us = timing->compute_us};
-    size_t scratch_bytes = forward_answer_scratch_bytes(job->asked, &job->set->shape, &job->input);
-    struct arena scratch;
-    if (!forward_job_take_scratch(job, scratch_bytes, &scratch, error))
-        return false;
-    bool encoded = forward_answer_encode(job->asked, &job->set->shape, &job->input, &job->result, job->set->name,
-                                         job->set->digest, &told, &scratch, text, error);
-    forward_job_give_scratch(job, scratch_bytes, &scratch);
-    timing->encode_us = told.encode_us;
-    timing->encoded_whole = encoded;
-    return encoded;
+    return forward_answer_compose(job->asked, &job->set->shape, &job->input, &job->result, job->set->name,
+                                  job->set->digest, &told, parallel, arena, pieces, error);
 }
 
 void forward_handle(struct request *request)
@@ -100,7 +98,8 @@ void forward_handle(struct request *request)
         .decode = decode,
         .within_limits = within_limits,
         .reserve = reserve,
-        .encode = encode,
+        .compose_bytes = compose_bytes,
+        .compose = compose,
     };
     forward_job_begin(request, &route);
 }

@@ -9,6 +9,7 @@ struct batch {
     struct forward_job *own; /* the one that was taken: the others are computed in its name, so it ends last */
     struct forward_job *jobs[FORWARD_BATCH_JOBS], *later[FORWARD_BATCH_JOBS]; /* later: memory is short for them now */
     size_t count, n_later;
+    const struct parallel *parallel;
 };
 
 static struct forward_job *forward_job_of(struct job *job)
@@ -42,11 +43,10 @@ static void note_computed(struct forward_job *job, size_t batch)
     job->request->timing.batch = batch;
 }
 
-static void compute_alone(struct forward_job *job, struct job *taken)
+static void compute_alone(const struct batch *batch, struct forward_job *job)
 {
-    const struct parallel parallel = job_parallel(taken);
-    if (!(job->route->compute ? job->route->compute(job, &parallel, &job->error)
-                              : forward_job_run_forward(&job, 1, &parallel, &job->error)))
+    if (!(job->route->compute ? job->route->compute(job, batch->parallel, &job->error)
+                              : forward_job_run_forward(&job, 1, batch->parallel, &job->error)))
         explain(job);
     note_computed(job, 1);
 }
@@ -55,7 +55,7 @@ static void compute_alone(struct forward_job *job, struct job *taken)
 static void finish(const struct batch *batch, struct forward_job *job)
 {
     if (job != batch->own)
-        forward_job_finish(job);
+        forward_job_finish(job, batch->parallel);
 }
 
 static void add(struct batch *batch, struct forward_job *job)
@@ -69,11 +69,10 @@ static void add(struct batch *batch, struct forward_job *job)
         finish(batch, job);
 }
 
-static bool compute_together(const struct batch *batch, struct job *taken)
+static bool compute_together(const struct batch *batch)
 {
-    const struct parallel parallel = job_parallel(taken);
     struct error error;
-    if (batch->count < 2 || !forward_job_run_forward(batch->jobs, batch->count, &parallel, &error))
+    if (batch->count < 2 || !forward_job_run_forward(batch->jobs, batch->count, batch->parallel, &error))
         return false;
     for (size_t i = 0; i < batch->count; i++)
         note_computed(batch->jobs[i], batch->count);
@@ -82,12 +81,13 @@ static bool compute_together(const struct batch *batch, struct job *taken)
 
 void forward_batch_run(struct job *taken, enum job_end end)
 {
-    struct batch batch = {.own = forward_job_of(taken)};
+    const struct parallel parallel = job_parallel(taken);
+    struct batch batch = {.own = forward_job_of(taken), .parallel = &parallel};
     if (end == JOB_DROPPED) {
         batch.own->failed = !error_set(&batch.own->error, ERROR_DRAINING,
                                        "the server is stopping, and this request's work had not begun; send it to "
                                        "another replica");
-        forward_job_finish(batch.own);
+        forward_job_finish(batch.own, &parallel);
         return;
     }
     struct job *companion = job_take_companions(taken);
@@ -100,18 +100,18 @@ void forward_batch_run(struct job *taken, enum job_end end)
         companion = next;
     }
     job_yield(taken);
-    const bool together = compute_together(&batch, taken);
+    const bool together = compute_together(&batch);
     /* Where memory is short for that, one by one. */
     for (size_t i = batch.count; i-- > 0; finish(&batch, batch.jobs[i]))
         if (!together)
-            compute_alone(batch.jobs[i], taken);
+            compute_alone(&batch, batch.jobs[i]);
     while (batch.n_later > 0) { /* what the others held is free; the one that was taken came first */
         struct forward_job *job = batch.later[--batch.n_later];
         job->failed = !make_ready(job);
         if (!job->failed)
-            compute_alone(job, taken);
+            compute_alone(&batch, job);
         finish(&batch, job);
     }
     job_yield(taken);
-    forward_job_finish(batch.own);
+    forward_job_finish(batch.own, &parallel);
 }

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/size.h"
+#include "server/answer_stream.h"
 #include "server/forward_batch.h"
 
 #include <math.h>
@@ -25,6 +26,9 @@
  * other connections to serve. */
 #define AT_ONCE_FLOP 1e7
 
+/* Up to this the text lies beside what it is composed of. */
+#define SHORT_ANSWER_BYTES ((size_t)1 << 20)
+
 double forward_job_stage_us(struct forward_job *job)
 {
     uint64_t now = clock_ns(), began = job->stage_began;
@@ -32,37 +36,9 @@ double forward_job_stage_us(struct forward_job *job)
     return (double)(now - began) / 1e3;
 }
 
-static void discharge(struct forward_job *job, size_t bytes)
-{
-    budget_give(job->request->server->parts.budget, &job->request->share, bytes);
-}
-
-/* `whole`: all of it will be written. */
-static bool take_memory(struct request *request, size_t bytes, bool whole, struct arena *arena, struct error *error)
-{
-    const struct server_parts *parts = &request->server->parts;
-    if (!budget_take(parts->budget, &request->share, bytes, error))
-        return false;
-    if (whole ? arena_store_take_touched(parts->arenas, bytes, arena) : arena_store_take(parts->arenas, bytes, arena))
-        return true;
-    budget_give(parts->budget, &request->share, bytes);
-    return error_out_of_memory(error);
-}
-
-bool forward_job_take_scratch(struct forward_job *job, size_t bytes, struct arena *arena, struct error *error)
-{
-    return take_memory(job->request, bytes, true, arena, error);
-}
-
-void forward_job_give_scratch(struct forward_job *job, size_t bytes, struct arena *arena)
-{
-    arena_store_put(job->request->server->parts.arenas, arena);
-    discharge(job, bytes);
-}
-
 bool forward_job_take_results(struct forward_job *job, size_t bytes, struct error *error)
 {
-    if (!forward_job_take_scratch(job, bytes, &job->results, error))
+    if (!request_take_memory(job->request, bytes, true, &job->results, error))
         return false;
     job->results_charged = bytes;
     return true;
@@ -97,7 +73,7 @@ static struct forward_job *create(struct request *request, const struct forward_
     if (!arena_need(&bytes, route->job_bytes) ||
         !size_add(bytes, forward_request_decoded_bytes(request->body_length), &bytes))
         bytes = SIZE_MAX;
-    if (!take_memory(request, bytes, false, &request->work, error))
+    if (!request_take_memory(request, bytes, false, &request->work, error))
         return NULL;
     struct forward_job *job = arena_take(&request->work, route->job_bytes);
     memset(job, 0, route->job_bytes);
@@ -114,7 +90,7 @@ static bool decode(struct forward_job *job, struct error *error)
     if (!job->route->decode(job, request->body.base, request->body_length, &request->work, error))
         return false;
     request_drop_body(request);
-    discharge(job, job->work_charged - request->work.used); /* what is not touched takes no memory */
+    request_discharge(request, job->work_charged - request->work.used); /* what is not touched takes no memory */
     job->work_charged = request->work.used;
     job->set = registry_find(request->server->parts.registry, job->asked->weights, error);
     if (!job->set)
@@ -176,43 +152,71 @@ bool forward_job_run_forward(struct forward_job *const *jobs, size_t count, cons
     }
     if (!forward_scratch_bytes(&set->shape, inputs, count, parallel->lanes, &bytes))
         return error_set(error, ERROR_TOO_LARGE, "the working memory of this request is larger than any memory");
-    if (!forward_job_take_scratch(jobs[0], bytes, &scratch, error))
+    if (!request_take_memory(jobs[0]->request, bytes, true, &scratch, error))
         return false;
     bool computed = forward_run(set->layers[0], inputs, results, count, parallel, &scratch, error);
-    forward_job_give_scratch(jobs[0], bytes, &scratch);
+    request_give_memory(jobs[0]->request, bytes, &scratch);
     return computed;
 }
 
 /* ---- the end */
 
-static bool encode(struct forward_job *job, struct error *error)
+/* Memory for the pieces, with room for the text where that is short. */
+static bool composing_bytes(const struct forward_job *job, size_t *bytes)
+{
+    const size_t text = job->answer_bytes <= SHORT_ANSWER_BYTES ? job->answer_bytes : 0;
+    *bytes = job->route->compose_bytes(job);
+    return size_add(*bytes, ARENA_ALIGNMENT, bytes) && arena_need(bytes, sizeof(struct answer_pieces)) &&
+           arena_need(bytes, text);
+}
+
+/* Fills request->answer. */
+static bool compose(struct forward_job *job, const struct parallel *parallel, struct error *error)
 {
     struct request *request = job->request;
-    const size_t bytes = job->answer_bytes;
-    struct text text;
-    if (!take_memory(request, bytes, false, &request->answer_memory, error))
+    struct arena memory = {0};
+    struct answer_pieces *pieces;
+    size_t bytes;
+    bool keep;
+    if (!composing_bytes(job, &bytes))
+        return error_out_of_memory(error);
+    if (!request_take_memory(request, bytes, false, &memory, error))
         return false;
-    text_init_fixed(&text, request->answer_memory.base, bytes);
-    if (!job->route->encode(job, &text, error)) {
-        forward_job_give_scratch(job, bytes, &request->answer_memory);
+    pieces = arena_take(&memory, sizeof *pieces);
+    if (!job->route->compose(job, parallel, &memory, pieces, error) ||
+        !answer_from_pieces(request, pieces, &memory, parallel, &keep, error)) {
+        request_give_memory(request, bytes, &memory);
         return false;
     }
-    request_succeed(request, "application/json", text.data, text.length);
-    discharge(job, bytes - text.length);
+    request->answer.content_type = "application/json";
+    if (request->answer.form == ANSWER_WHOLE) {
+        request->timing.encode_us = answer_written_us(&request->answer);
+        request->timing.encoded_whole = true;
+    }
+    request_discharge(request, bytes - memory.used);
+    request_hold(request, &memory);
+    if (keep) {
+        request_hold(request, &job->results);
+        job->results_charged = 0;
+    }
     return true;
 }
 
-void forward_job_finish(struct forward_job *job)
+void forward_job_finish(struct forward_job *job, const struct parallel *parallel)
 {
     struct request *request = job->request;
     struct error *error = &job->error;
-    if (job->failed || request_lapsed(request, request->submitted != 0, error) != ERROR_NONE || !encode(job, error))
+    if (job->failed || request_lapsed(request, request->submitted != 0, error) != ERROR_NONE ||
+        !compose(job, parallel, error))
         request_fail(request, error);
     /* Only the answer is held from here on. */
-    forward_job_give_scratch(job, job->results_charged, &job->results);
+    request_give_memory(request, job->results_charged, &job->results);
     request_drop_body(request);
-    discharge(job, job->work_charged);
+    request_discharge(request, job->work_charged);
     request_drop_work(request); /* and with it *job */
+    struct answer_stream *stream = request->answer.stream;
     if (request->submitted)
         request_resume(request);
+    if (stream)
+        answer_stream_fill(stream, parallel);
 }

@@ -6,7 +6,6 @@
 #ifndef ATTND_SERVER_FORWARD_JOB_H
 #define ATTND_SERVER_FORWARD_JOB_H
 
-#include "base/text.h"
 #include "codec/forward_request.h"
 #include "engine/forward.h"
 #include "server/request.h"
@@ -43,8 +42,11 @@ struct forward_route {
     bool (*reserve)(struct forward_job *job, struct error *error);
     /* NULL: nothing but the forward, which may then be computed together with those of other jobs. */
     bool (*compute)(struct forward_job *job, const struct parallel *parallel, struct error *error);
-    /* Writes the answer; scratch memory is charged and taken by it. */
-    bool (*encode)(struct forward_job *job, struct text *text, struct error *error);
+    /* Memory of `compose`, as arena_need counts it; SIZE_MAX when that overflows. */
+    size_t (*compose_bytes)(const struct forward_job *job);
+    /* Makes the pieces of the answer of what was computed, which may point into the results. */
+    bool (*compose)(struct forward_job *job, const struct parallel *parallel, struct arena *arena,
+                    struct answer_pieces *pieces, struct error *error);
 };
 
 /* Begins the job of a request whose body is whole, on the polling thread: the request is answered when this returns, or
@@ -64,10 +66,6 @@ bool forward_job_check_answer(const struct forward_job *job, size_t bytes, const
 /* Charges and takes job->results. */
 bool forward_job_take_results(struct forward_job *job, size_t bytes, struct error *error);
 
-/* Memory for less than the job's time: charged and taken, and given back. */
-bool forward_job_take_scratch(struct forward_job *job, size_t bytes, struct arena *arena, struct error *error);
-void forward_job_give_scratch(struct forward_job *job, size_t bytes, struct arena *arena);
-
 /* Runs the forwards of `count` jobs (at most FORWARD_BATCH_JOBS) of one weight set into their results. The working
  * memory is the first one's. */
 bool forward_job_run_forward(struct forward_job *const *jobs, size_t count, const struct parallel *parallel,
@@ -77,8 +75,9 @@ bool forward_job_run_forward(struct forward_job *const *jobs, size_t count, cons
 
 /* Decodes the body and drops it, finds the weight set, checks the request against it and the limits. */
 bool forward_job_prepare(struct forward_job *job, struct error *error);
-/* Encodes the answer, or the problem where job->failed; gives back all memory but the answer's and resumes the request.
- * The job is no more then. */
-void forward_job_finish(struct forward_job *job);
+/* Makes the answer, or the problem where job->failed; gives back all memory but the answer's and resumes the request.
+ * The job is no more then. Of a large answer only the beginning is written when the request is resumed, and the next
+ * part before this returns. */
+void forward_job_finish(struct forward_job *job, const struct parallel *parallel);
 
 #endif

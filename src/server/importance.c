@@ -15,7 +15,7 @@ struct importance_job {
     struct importance found; /* points into forward.results */
 };
 
-static struct importance_job *importance_job_of(struct forward_job *job)
+static struct importance_job *importance_job_of(const struct forward_job *job)
 {
     return (struct importance_job *)job; /* its first member */
 }
@@ -100,23 +100,30 @@ static bool compute(struct forward_job *forward, const struct parallel *parallel
     if (!importance_scratch_bytes(&forward->set->shape, input, job->asked.method, job->asked.prune_plan,
                                   parallel->lanes, &bytes))
         return error_set(error, ERROR_TOO_LARGE, "the working memory of this request is larger than any memory");
-    if (!forward_job_take_scratch(forward, bytes, &scratch, error))
+    if (!request_take_memory(forward->request, bytes, true, &scratch, error))
         return false;
     bool computed = importance_run(forward->set->layers[0], input, job->asked.method, &forward->result, parallel,
                                    &scratch, &job->found, error);
-    forward_job_give_scratch(forward, bytes, &scratch);
+    request_give_memory(forward->request, bytes, &scratch);
     return computed;
 }
 
-static bool encode(struct forward_job *forward, struct text *text, struct error *error)
+static size_t compose_bytes(const struct forward_job *forward)
 {
-    struct importance_job *job = importance_job_of(forward);
+    size_t bytes = 0;
+    return answer_pieces_need(&bytes, 1, forward->answer_bytes) ? bytes : SIZE_MAX;
+}
+
+static bool compose(struct forward_job *forward, const struct parallel *parallel, struct arena *arena,
+                    struct answer_pieces *pieces, struct error *error)
+{
+    const struct importance_job *job = importance_job_of(forward);
     const struct weight_set *set = forward->set;
-    struct timing *timing = &forward->request->timing;
-    timing->encoded_whole =
-        importance_answer_encode(&job->asked, set->shape.num_heads, &job->found, set->name, set->digest, text, error);
-    timing->encode_us = forward_job_stage_us(forward);
-    return timing->encoded_whole;
+    (void)parallel;
+    return (answer_pieces_init(pieces, arena, 1, forward->answer_bytes) || error_out_of_memory(error)) &&
+           importance_answer_encode(&job->asked, set->shape.num_heads, &job->found, set->name, set->digest,
+                                    &pieces->literal, error) &&
+           (answer_pieces_end(pieces) || error_out_of_memory(error));
 }
 
 void importance_handle(struct request *request)
@@ -127,7 +134,8 @@ void importance_handle(struct request *request)
         .within_limits = within_limits,
         .reserve = reserve,
         .compute = compute,
-        .encode = encode,
+        .compose_bytes = compose_bytes,
+        .compose = compose,
     };
     forward_job_begin(request, &route);
 }

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/size.h"
+#include "server/answer_stream.h"
 #include "server/problem.h"
 #include "server/routes.h"
 #include "server/tcp.h"
@@ -59,10 +60,13 @@ static void set_answer(struct request *request, struct answer answer)
 void request_end(struct request *request)
 {
     struct server *server = request->server;
+    if (request->answer.stream && !answer_stream_leave(request->answer.stream))
+        return; /* a worker still writes: it comes here when it is done */
     set_answer(request, (struct answer){0});
     request_drop_body(request);
     request_drop_work(request);
-    arena_store_put(server->parts.arenas, &request->answer_memory);
+    while (request->n_held)
+        arena_store_put(server->parts.arenas, &request->held[--request->n_held]);
     budget_give_all(server->parts.budget, &request->share);
     free(request->parameter);
     request_store_put(&server->requests, request);
@@ -165,6 +169,34 @@ void request_drop_work(struct request *request)
     arena_store_put(request->server->parts.arenas, &request->work);
 }
 
+bool request_take_memory(struct request *request, size_t bytes, bool whole, struct arena *arena, struct error *error)
+{
+    const struct server_parts *parts = &request->server->parts;
+    if (!budget_take(parts->budget, &request->share, bytes, error))
+        return false;
+    if (whole ? arena_store_take_touched(parts->arenas, bytes, arena) : arena_store_take(parts->arenas, bytes, arena))
+        return true;
+    request_discharge(request, bytes);
+    return error_out_of_memory(error);
+}
+
+void request_give_memory(struct request *request, size_t bytes, struct arena *arena)
+{
+    arena_store_put(request->server->parts.arenas, arena);
+    request_discharge(request, bytes);
+}
+
+void request_discharge(struct request *request, size_t bytes)
+{
+    budget_give(request->server->parts.budget, &request->share, bytes);
+}
+
+void request_hold(struct request *request, struct arena *arena)
+{
+    request->held[request->n_held++] = *arena;
+    *arena = (struct arena){0};
+}
+
 /* Workers ask between tiles. */
 static bool job_cancelled(struct job *job)
 {
@@ -251,9 +283,7 @@ enum MHD_Result request_send(struct request *request)
     char text[SERVER_TIMING_BYTES];
     if (answer->error == ERROR_CLIENT_GONE)
         return MHD_NO;
-    /* The answer's memory stays the request's until it has ended, whoever sends it. */
-    struct MHD_Response *response = MHD_create_response_from_buffer(
-        answer->length, answer->length ? (char *)answer->body : (char *)"", MHD_RESPMEM_PERSISTENT);
+    struct MHD_Response *response = answer_response(request);
     if (!response)
         return MHD_NO;
     enum MHD_Result ok = MHD_add_response_header(response, "Content-Type", answer->content_type);
@@ -279,7 +309,8 @@ enum MHD_Result request_send(struct request *request)
 void request_log(const struct request *request, bool sent)
 {
     const struct answer *answer = &request->answer;
-    bool gone = !answer->status || !sent;
+    const bool gone = !answer->status || !sent;
+    const double encode_us = answer->pieces ? answer_written_us(answer) : request->timing.encode_us;
     /* Probes come every few seconds for as long as the server lives; those that succeed say nothing. */
     bool routine = request->route && route_is_probe(request->route) && answer->status == 200;
     log_event(routine ? LOG_DEBUG : LOG_INFO, "request", LOG_STRING("request_id", request->id),
@@ -292,6 +323,6 @@ void request_log(const struct request *request, bool sent)
               LOG_STRING("weights", request->weights), LOG_INTEGER("bytes_in", request->bytes_in),
               LOG_INTEGER("bytes_out", answer->length), LOG_NUMBER("parse_us", request->timing.parse_us),
               LOG_NUMBER("queue_us", request->timing.queue_us), LOG_NUMBER("compute_us", request->timing.compute_us),
-              LOG_INTEGER("batch", request->timing.batch), LOG_NUMBER("encode_us", request->timing.encode_us),
+              LOG_INTEGER("batch", request->timing.batch), LOG_NUMBER("encode_us", encode_us),
               LOG_NUMBER("total_us", (double)(clock_ns() - request->arrived) / 1e3));
 }

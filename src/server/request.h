@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "runtime/budget.h"
 #include "runtime/pool.h"
+#include "server/answer.h"
 #include "server/context.h"
 #include "server/request_id.h"
 
@@ -21,14 +22,8 @@ struct route;
 /* A body that is refused is still read and thrown away up to this much, so that the client hears the answer. */
 #define REQUEST_MAX_DISCARDED ((size_t)8 << 20)
 
-struct answer {
-    unsigned status;          /* 0: none yet */
-    enum error_code error;    /* ERROR_NONE for a success */
-    const char *content_type; /* static */
-    const char *body;
-    size_t length;
-    bool owned; /* body is malloc's and the answer's own; else it is static or the request's memory */
-};
+/* Of an answer: what its pieces lie in, what they point to, and its text. */
+#define REQUEST_MAX_HELD 4
 
 struct timing {
     double parse_us, queue_us, compute_us, encode_us;
@@ -48,6 +43,7 @@ struct request {
     const struct route *route; /* NULL: unknown */
     char *parameter;           /* the decoded {name} of the route; NULL: it has none */
     bool headers_seen, answered_early;
+    bool takes_chunks;          /* its HTTP version knows them */
     uint64_t arrived;           /* clock_ns at the request line */
     uint64_t deadline;          /* by when an answer has to begin */
     uint64_t proxy_deadline;    /* what the proxy in front said of it; CLOCK_NEVER: nothing */
@@ -55,10 +51,11 @@ struct request {
     _Atomic uint64_t next_look; /* when the client's socket is looked at again */
     struct arena body;          /* what has come of the body, from its base on: body_length bytes */
     size_t body_length, body_capacity, bytes_in;
-    struct arena work;          /* the job's own structure, and what it has decoded */
-    struct arena answer_memory; /* where answer.body lies unless it is owned or static */
-    struct budget_share share;  /* what this request holds of the memory budget */
-    struct error refusal;       /* code ERROR_NONE: it is not refused */
+    struct arena work;                   /* the job's own structure, and what it has decoded */
+    struct arena held[REQUEST_MAX_HELD]; /* [n_held]; what the answer lies in */
+    unsigned n_held;
+    struct budget_share share; /* what this request holds of the memory budget */
+    struct error refusal;      /* code ERROR_NONE: it is not refused */
     struct answer answer;
     struct timing timing;
     const char *weights;        /* the set's name, for the log; NULL: none */
@@ -74,7 +71,7 @@ void request_end(struct request *request);
 void request_fail(struct request *request, const struct error *error);
 /* Answers 200 with `body` [length], malloc's, which it takes over. */
 void request_succeed_owned(struct request *request, const char *content_type, char *body, size_t length);
-/* Answers 200 with memory that outlives the request, or lies in its answer_memory. */
+/* Answers 200 with memory that outlives the request. */
 void request_succeed(struct request *request, const char *content_type, const char *body, size_t length);
 
 /* A body of `length` bytes is announced (0: of unknown length, or none): ERROR_TOO_LARGE, ERROR_BUDGET_FULL or
@@ -87,6 +84,15 @@ bool request_add_body(struct request *request, const char *data, size_t length, 
 void request_drop_body(struct request *request);
 /* The same for the memory of its job; the job has given back what it took of the budget. */
 void request_drop_work(struct request *request);
+
+/* Charges the request's share with `bytes` and takes an arena that holds them; `whole`: all of it will be written. */
+bool request_take_memory(struct request *request, size_t bytes, bool whole, struct arena *arena, struct error *error);
+/* Gives both back. */
+void request_give_memory(struct request *request, size_t bytes, struct arena *arena);
+/* Gives back part of the charge: memory that is never touched is none. */
+void request_discharge(struct request *request, size_t bytes);
+/* The arena stays until the request ends, and is the request's from here on. */
+void request_hold(struct request *request, struct arena *arena);
 
 /* Suspends the connection and queues the job (request->job.run must be set), or fails the request. On the polling
  * thread. */

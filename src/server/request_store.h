@@ -3,16 +3,20 @@
 #define ATTND_SERVER_REQUEST_STORE_H
 
 #include <pthread.h>
+#include <stddef.h>
 
 struct request;
 
 /* Never holds more than there were requests at once. Any thread. */
 struct request_store {
     pthread_mutex_t lock;
+    pthread_cond_t all_back;
     struct request *first;
+    size_t taken;
 };
 
 void request_store_init(struct request_store *store);
+/* Waits until every request is back: a worker may hold one for a moment longer than its connection is open. */
 void request_store_free(struct request_store *store);
 
 /* A request that is zero but for its target's buffer; NULL when memory ran out. */

@@ -45,9 +45,9 @@ static void touch(const struct forward_request *request, const struct forward_in
 
 static void answer(const struct forward_request *request, const struct forward_input *problem)
 {
-    struct forward_timing timing = {0};
-    struct arena scratch = {0};
-    struct text text;
+    const struct forward_timing timing = {0};
+    struct answer_pieces pieces;
+    struct arena arena = {0};
     struct error error;
     size_t bytes;
     if (!forward_answer_bytes(request, &SHAPE, problem, &bytes, &error) || bytes > 1 << 16)
@@ -55,16 +55,18 @@ static void answer(const struct forward_request *request, const struct forward_i
     float *zeros = calloc(bytes, sizeof *zeros); /* every number has a byte of text at least */
     const struct forward_result result = {
         .output = zeros, .attention = zeros, .heads = zeros, .query = zeros, .key = zeros, .value = zeros};
-    char *buffer = malloc(bytes);
-    text_init_fixed(&text, buffer, bytes);
-    check(arena_reserve(&scratch, forward_answer_scratch_bytes(request, &SHAPE, problem)));
-    check(forward_answer_encode(request, &SHAPE, problem, &result, "name", "digest", &timing, &scratch, &text, &error));
-    arena_free(&scratch);
-    json_t *root =
-        json_loadb(text.data, text.length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
+    check(arena_reserve(&arena, forward_answer_memory(request, &SHAPE, problem)));
+    check(forward_answer_compose(request, &SHAPE, problem, &result, "name", "digest", &timing, &parallel_serial, &arena,
+                                 &pieces, &error));
+    check(pieces.most <= bytes);
+    char *text = malloc(pieces.most);
+    const char *behind = answer_pieces_write(&pieces, answer_pieces_begin(), answer_pieces_behind(&pieces), text);
+    json_t *root = json_loadb(text, (size_t)(behind - text),
+                              JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
     check(root != NULL);
     json_decref(root);
-    free(buffer);
+    free(text);
+    arena_free(&arena);
     free(zeros);
 }
 

@@ -1,0 +1,163 @@
+/* Owns nothing; entered by the thread that computed the result, and by those that help it. */
+#include "codec/forward_returned.h"
+
+#include "base/size.h"
+#include "codec/top_k.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Numbers that one thread looks at before it takes the next: some 20 us. */
+#define TILE_NUMBERS ((size_t)1 << 17)
+
+size_t returned_list(const struct forward_request *request, const struct attention_shape *shape,
+                     const struct forward_input *problem, const struct forward_result *result,
+                     struct returned_tensor list[FORWARD_RETURN_COUNT])
+{
+    const struct forward_result none = {0}, *from = result ? result : &none;
+    const size_t batch = problem->batch, queries = problem->query_length, keys = problem->key_length,
+                 heads = shape->num_heads, maps = request->include_heads ? request->n_include_heads : heads,
+                 kept = size_min(request->top_k, keys);
+    const struct returned_tensor all[FORWARD_RETURN_COUNT] = {
+        [RETURN_OUTPUT_INDEX] = {"output", false, from->output, 3, {batch, queries, shape->d_model}, 0},
+        [RETURN_ATTENTION_INDEX] = {"attention", true, from->attention, 4, {batch, maps, queries, keys}, kept},
+        [RETURN_HEADS_INDEX] = {"heads", false, from->heads, 4, {batch, maps, queries, shape->d_v}, 0},
+        [RETURN_QUERY_INDEX] = {"query", false, from->query, 4, {batch, heads, queries, shape->d_k}, 0},
+        [RETURN_KEY_INDEX] = {"key", false, from->key, 4, {batch, heads, keys, shape->d_k}, 0},
+        [RETURN_VALUE_INDEX] = {"value", false, from->value, 4, {batch, heads, keys, shape->d_v}, 0},
+    };
+    size_t count = 0;
+    for (unsigned i = 0; i < FORWARD_RETURN_COUNT; i++) {
+        if (!(request->returned >> i & 1))
+            continue;
+        struct returned_tensor *one = &list[count++];
+        *one = all[i];
+        if (problem->rank2)
+            memmove(one->shape, one->shape + 1, --one->rank * sizeof *one->shape);
+    }
+    return count;
+}
+
+size_t returned_count(const struct returned_tensor *tensor)
+{
+    size_t count = 1;
+    for (unsigned axis = 0; axis < tensor->rank; axis++)
+        count *= tensor->shape[axis];
+    return count;
+}
+
+/* ---- top_k */
+
+void returned_kept_shape(const struct returned_tensor *map, size_t shape[RETURNED_MAX_RANK])
+{
+    memcpy(shape, map->shape, sizeof map->shape);
+    shape[map->rank - 1] = map->kept;
+}
+
+bool returned_kept_need(const struct returned_tensor *list, size_t count, size_t *total)
+{
+    for (size_t i = 0; i < count; i++) {
+        size_t shape[RETURNED_MAX_RANK], bytes;
+        if (!list[i].kept)
+            continue;
+        returned_kept_shape(&list[i], shape);
+        if (!tensor_bytes(shape, list[i].rank, sizeof(float), &bytes) || !arena_need(total, bytes) ||
+            !arena_need(total, bytes))
+            return false;
+    }
+    return true;
+}
+
+struct selection {
+    const struct returned_tensor *map;
+    const struct returned_kept *kept;
+    size_t rows, tile_rows;
+};
+
+static void select_tile(void *argument, size_t index, unsigned lane)
+{
+    const struct selection *selection = argument;
+    const struct returned_tensor *map = selection->map;
+    const size_t width = map->shape[map->rank - 1], k = map->kept, begin = index * selection->tile_rows,
+                 end = size_min(begin + selection->tile_rows, selection->rows);
+    (void)lane;
+    for (size_t row = begin; row < end; row++)
+        top_k_select(map->data + row * width, width, k, selection->kept->keys + row * k,
+                     selection->kept->weights + row * k);
+}
+
+bool returned_keep(const struct returned_tensor *map, const struct parallel *parallel, struct arena *arena,
+                   struct returned_kept *kept, struct error *error)
+{
+    const size_t width = map->shape[map->rank - 1];
+    struct selection selection = {.map = map,
+                                  .kept = kept,
+                                  .rows = returned_count(map) / width,
+                                  .tile_rows = size_max(TILE_NUMBERS / 8 / width, 1)};
+    returned_kept_shape(map, kept->shape);
+    kept->keys = arena_take(arena, selection.rows * map->kept * sizeof *kept->keys);
+    kept->weights = arena_take(arena, selection.rows * map->kept * sizeof *kept->weights);
+    if (!kept->keys || !kept->weights)
+        return error_out_of_memory(error);
+    parallel->run(parallel->context, (selection.rows + selection.tile_rows - 1) / selection.tile_rows, select_tile,
+                  &selection);
+    return true;
+}
+
+/* ---- what is not finite */
+
+struct survey {
+    const float *data; /* [count] */
+    size_t count;
+    _Atomic uint32_t bits, magnitude;
+};
+
+static void raise_to(_Atomic uint32_t *most, uint32_t value)
+{
+    uint32_t now = atomic_load_explicit(most, memory_order_relaxed);
+    while (now < value &&
+           !atomic_compare_exchange_weak_explicit(most, &now, value, memory_order_relaxed, memory_order_relaxed))
+        ;
+}
+
+static void survey_tile(void *argument, size_t index, unsigned lane)
+{
+    struct survey *survey = argument;
+    const size_t begin = index * TILE_NUMBERS;
+    (void)lane;
+    const struct number_extremes most =
+        number_rows_chosen()->extremes(survey->data + begin, size_min(TILE_NUMBERS, survey->count - begin));
+    raise_to(&survey->bits, most.bits);
+    raise_to(&survey->magnitude, most.magnitude);
+}
+
+struct number_extremes returned_extremes(const struct returned_tensor *tensor, const struct parallel *parallel)
+{
+    struct survey survey = {.data = tensor->data, .count = returned_count(tensor)};
+    const size_t tiles = (survey.count + TILE_NUMBERS - 1) / TILE_NUMBERS;
+    if (tiles == 1)
+        survey_tile(&survey, 0, 0);
+    else
+        parallel->run(parallel->context, tiles, survey_tile, &survey);
+    return (struct number_extremes){.bits = survey.bits, .magnitude = survey.magnitude};
+}
+
+bool returned_not_finite(const struct returned_tensor *tensor, const char *remedy, struct error *error)
+{
+    char place[RETURNED_MAX_RANK * 24] = "";
+    size_t stride = returned_count(tensor), at = dtype_first_not_finite(tensor->data, stride), left = at, length = 0;
+    for (unsigned axis = 0; axis < tensor->rank; axis++) {
+        stride /= tensor->shape[axis];
+        length += (size_t)snprintf(place + length, sizeof place - length, "[%zu]", left / stride);
+        left %= stride;
+    }
+    const float value = tensor->data[at];
+    return error_set(error, ERROR_NOT_FINITE, "%s%s is %s: JSON has no such number; smaller inputs, or %s",
+                     tensor->name, place,
+                     isnan(value) ? "NaN"
+                     : value > 0  ? "infinity"
+                                  : "-infinity",
+                     remedy);
+}
