@@ -65,7 +65,7 @@ static const struct config_key keys[] = {
 
     INTEGER(compression, min_bytes, 0, TEBIBYTE, "1024"),
     INTEGER(compression, max_bytes, 0, TEBIBYTE, "1048576"),
-    INTEGER(compression, level, 1, 9, "1"),
+    INTEGER(compression, level, 1, 12, "1"),
 
     NUMBER(live, sample_rate, 0, 1, "1"),
     NUMBER(live, window_s, 1, DAY_S, "300"),

@@ -50,7 +50,7 @@ static enum answer_form choose_form(const struct request *request, const struct 
 {
     const size_t whole = (size_t)request->server->parts.config->compression.max_bytes;
     if (pieces->exact) {
-        if (pieces->most <= READ_LEAST_BYTES)
+        if (pieces->most <= READ_LEAST_BYTES || content_coding_wanted(request, pieces->most))
             return ANSWER_WHOLE;
         return pieces->raw ? ANSWER_IN_PLACE : ANSWER_READ;
     }

@@ -30,6 +30,8 @@ struct answer {
     const char *body;             /* [length] */
     size_t length;                /* of the body; of a streamed answer, of what was read so far */
     bool owned;                   /* body is malloc's and the answer's own; else it is static or the request's memory */
+    bool gzip;                    /* the body is */
+    bool coding_tried;            /* whether to compress it was looked at already */
     struct answer_pieces *pieces; /* of the other forms; the request's memory */
     struct answer_cursor next;    /* ANSWER_READ: what comes next */
     struct answer_stream *stream;

@@ -2,6 +2,7 @@
 #ifndef ATTND_SERVER_CONTEXT_H
 #define ATTND_SERVER_CONTEXT_H
 
+#include "codec/gzip.h"
 #include "server/acceptor.h"
 #include "server/connections.h"
 #include "server/listener.h"
@@ -25,6 +26,7 @@ struct server {
     struct listeners listeners;
     struct connections connections;
     struct request_store requests;
+    struct gzip_store gzip;
     struct MHD_Daemon *daemon;
     struct acceptor acceptor;
     struct watchdog watchdog;

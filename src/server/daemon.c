@@ -71,11 +71,7 @@ static bool check_headers(struct request *request, struct error *error)
                          "Content-Type \"%.100s\" is not supported; send application/json (with curl: -H "
                          "'Content-Type: application/json')",
                          type);
-    const char *encoding = header(request, MHD_HTTP_HEADER_CONTENT_ENCODING);
-    if (encoding && strcasecmp(encoding, "identity") != 0)
-        return error_set(error, ERROR_UNSUPPORTED_MEDIA_TYPE,
-                         "Content-Encoding \"%.100s\" is not supported; send the body as it is", encoding);
-    return request_expect_body(request, announced(request), error);
+    return content_coding_check_body(request, error) && request_expect_body(request, announced(request), error);
 }
 
 /* Answers before the body was read: libmicrohttpd closes the connection behind it. */
@@ -95,6 +91,7 @@ static enum MHD_Result see_headers(struct request *request, const char *method, 
     if (id && request_id_take(request->id, id))
         connections_name(&request->server->connections, request->connection, id);
     request->proxy_deadline = proxy_deadline(request);
+    content_coding_see_headers(request);
     if (!guard_check(request->mhd, version, &request->refusal))
         return answer_early(request);
     bool accepted = check_headers(request, &request->refusal);
@@ -138,6 +135,15 @@ static enum MHD_Result see_data(struct request *request, const char *data, size_
     return break_off(request);
 }
 
+/* The body is here, as the client had it before it was compressed. */
+static enum MHD_Result see_body(struct request *request)
+{
+    route_handle(request);
+    /* A job that was queued may be over already: what it has filled is read when the connection was resumed, not
+     * before. */
+    return request->submitted || content_coding_shorten_later(request) ? MHD_YES : request_send(request);
+}
+
 static enum MHD_Result see_end(struct request *request)
 {
     const struct config *config = request->server->parts.config;
@@ -145,10 +151,8 @@ static enum MHD_Result see_end(struct request *request)
     request->deadline = request->proxy_deadline < own_deadline ? request->proxy_deadline : own_deadline;
     if (request->refusal.code != ERROR_NONE)
         request_fail(request, &request->refusal);
-    else
-        route_handle(request);
-    /* A job that was queued may be over already: what it has filled is read when the connection was resumed, not
-     * before. */
+    else if (content_coding_open_body(request))
+        return see_body(request);
     return request->submitted ? MHD_YES : request_send(request);
 }
 
@@ -169,7 +173,9 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *mhd, const c
         *upload_data_size = 0;
         return see_data(request, upload_data, length);
     }
-    return request->submitted ? request_send(request) : see_end(request);
+    if (!request->submitted)
+        return see_end(request);
+    return content_coding_opened(request) ? see_body(request) : request_send(request);
 }
 
 /* ---- beginnings and ends */

@@ -103,7 +103,7 @@ bool forward_job_prepare(struct forward_job *job, struct error *error)
 {
     job->prepared = decode(job, error) && forward_request_check(job->asked, &job->set->shape, &job->input, error) &&
                     job->route->within_limits(job, error);
-    job->request->timing.parse_us = forward_job_stage_us(job);
+    job->request->timing.parse_us += forward_job_stage_us(job);
     return job->prepared;
 }
 
@@ -113,7 +113,7 @@ static double expected_flop(const struct forward_job *job)
     if (!job->prepared)
         return INFINITY;
     const double per_byte = job->asked->encoding == ENCODING_BASE64 ? FLOP_PER_BASE64_BYTE : FLOP_PER_TEXT_BYTE;
-    return job->flop + per_byte * (double)job->answer_bytes +
+    return job->flop + per_byte * (double)job->answer_bytes + content_coding_flop(job->request, job->answer_bytes) +
            FLOP_PER_WEIGHT_BYTE * (double)attention_layer_bytes(job->set->layers[0]);
 }
 
@@ -214,6 +214,7 @@ void forward_job_finish(struct forward_job *job, const struct parallel *parallel
     request_drop_body(request);
     request_discharge(request, job->work_charged);
     request_drop_work(request); /* and with it *job */
+    content_coding_shorten_answer(request);
     struct answer_stream *stream = request->answer.stream;
     if (request->submitted)
         request_resume(request);

@@ -283,11 +283,13 @@ enum MHD_Result request_send(struct request *request)
     char text[SERVER_TIMING_BYTES];
     if (answer->error == ERROR_CLIENT_GONE)
         return MHD_NO;
+    content_coding_shorten_here(request);
     struct MHD_Response *response = answer_response(request);
     if (!response)
         return MHD_NO;
     enum MHD_Result ok = MHD_add_response_header(response, "Content-Type", answer->content_type);
     ok &= MHD_add_response_header(response, "x-request-id", request->id);
+    ok &= content_coding_add_headers(request, response);
     server_timing(request, text);
     ok &= MHD_add_response_header(response, "server-timing", text);
     if (answer->error == ERROR_METHOD_NOT_ALLOWED)

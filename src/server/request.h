@@ -9,6 +9,7 @@
 #include "runtime/budget.h"
 #include "runtime/pool.h"
 #include "server/answer.h"
+#include "server/content_coding.h"
 #include "server/context.h"
 #include "server/request_id.h"
 
@@ -54,6 +55,7 @@ struct request {
     struct arena work;                   /* the job's own structure, and what it has decoded */
     struct arena held[REQUEST_MAX_HELD]; /* [n_held]; what the answer lies in */
     unsigned n_held;
+    struct content_coding coding;
     struct budget_share share; /* what this request holds of the memory budget */
     struct error refusal;      /* code ERROR_NONE: it is not refused */
     struct answer answer;

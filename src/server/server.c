@@ -16,6 +16,7 @@ struct server *server_start(const struct server_parts *parts, struct error *erro
     }
     server->parts = *parts;
     request_store_init(&server->requests);
+    gzip_store_init(&server->gzip, (int)parts->config->compression.level);
     if (!listeners_open(&server->listeners, parts->config->listen, parts->config->listen_count, error))
         goto fail_memory;
     if (!connections_init(&server->connections)) {
@@ -40,6 +41,7 @@ fail_listeners:
     listeners_close(&server->listeners);
     listeners_free(&server->listeners);
 fail_memory:
+    gzip_store_free(&server->gzip);
     request_store_free(&server->requests);
     free(server);
     return NULL;
@@ -69,6 +71,7 @@ void server_stop(struct server *server)
     daemon_stop(server);
     connections_destroy(&server->connections);
     listeners_free(&server->listeners);
+    gzip_store_free(&server->gzip);
     request_store_free(&server->requests);
     free(server);
 }

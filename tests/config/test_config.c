@@ -244,7 +244,7 @@ START_TEST(all_faults_in_the_order_of_the_file)
         {11, "/server/max_connections", {"from 1 to 1000000, got 0"}}, {12, "/limits", {"an object", "an array"}},
         {13, "/log/level", {"\"warn\"", "\"warning\"", "\"debug\""}},
         {14, "/log/format", {"\"json\", \"text\"", "null"}},
-        {15, "/compression/level", {"an integer from 1 to 9, got 1e400"}},
+        {15, "/compression/level", {"an integer from 1 to 12, got 1e400"}},
         {16, "/cors/allowed_origins", {"an array", "\"*\""}});
     loaded_free(&loaded);
 }

@@ -1,0 +1,318 @@
+/* Decompresses bodies and compresses answers: see content_coding.h. What is short is done by the polling thread that
+ * has the request anyway, what would hold up its other connections by a worker. The memory is the request's: charged
+ * before it is taken, and what it replaces is given back. */
+#include "server/content_coding.h"
+
+#include "base/clock.h"
+#include "base/size.h"
+#include "server/request.h"
+#include "server/routes.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* What a polling thread decompresses by itself: up to 0.1 ms at 600 MB/s, and then as much again to decode the result.
+ */
+#define OPEN_AT_ONCE_BYTES        ((size_t)64 << 10)
+#define OPEN_AT_ONCE_PACKED_BYTES ((size_t)16 << 10)
+
+/* What a polling thread compresses by itself: about 0.2 ms. */
+#define SHORTEN_AT_ONCE_NS 200e3
+
+/* A worker does 1e11 flop a second. */
+#define FLOP_PER_NS          100.0
+#define FLOP_PER_OPENED_BYTE (1.5 * FLOP_PER_NS)
+
+/* Where nothing fits: the next try has so many times the memory, so that all tries together take a third more time than
+ * the last alone. */
+#define GROWTH 4
+
+struct lines {
+    struct accept_encoding accepted;
+    unsigned n_content_encodings;
+    const char *content_encoding; /* of the last one */
+};
+
+static enum MHD_Result look_at(void *context, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    struct lines *lines = context;
+    (void)kind;
+    if (!value)
+        return MHD_YES;
+    if (strcasecmp(name, MHD_HTTP_HEADER_ACCEPT_ENCODING) == 0) {
+        accept_encoding_read(&lines->accepted, value, strlen(value));
+    } else if (strcasecmp(name, MHD_HTTP_HEADER_CONTENT_ENCODING) == 0) {
+        lines->n_content_encodings++;
+        lines->content_encoding = value;
+    }
+    return MHD_YES;
+}
+
+static struct lines read_lines(const struct request *request)
+{
+    struct lines lines = {.accepted = ACCEPT_ENCODING_NONE};
+    MHD_get_connection_values(request->mhd, MHD_HEADER_KIND, look_at, &lines);
+    return lines;
+}
+
+void content_coding_see_headers(struct request *request)
+{
+    const struct lines lines = read_lines(request);
+    request->coding.accepted = accept_encoding_choose(&lines.accepted);
+}
+
+bool content_coding_check_body(struct request *request, struct error *error)
+{
+    static const struct {
+        const char *name;
+        enum coding coding;
+    } known[] = {{"", CODING_IDENTITY},
+                 {"identity", CODING_IDENTITY},
+                 {"gzip", CODING_GZIP},
+                 {"x-gzip", CODING_GZIP},
+                 {"deflate", CODING_DEFLATE}};
+    const struct lines lines = read_lines(request);
+    if (lines.n_content_encodings == 0)
+        return true;
+    for (size_t i = 0; i < sizeof known / sizeof *known && lines.n_content_encodings == 1; i++)
+        if (strcasecmp(lines.content_encoding, known[i].name) == 0) {
+            request->coding.body = known[i].coding;
+            return true;
+        }
+    request->coding.refused = true;
+    return error_set(
+        error, ERROR_UNSUPPORTED_MEDIA_TYPE,
+        "Content-Encoding \"%.100s\"%s is not supported; send the body in one of gzip, deflate and identity",
+        lines.content_encoding, lines.n_content_encodings > 1 ? " behind another" : "");
+}
+
+/* ---- bodies */
+
+static size_t body_limit(const struct request *request)
+{
+    return (size_t)request->server->parts.config->limits.max_body_bytes;
+}
+
+/* Decompresses the body into `capacity` bytes. On GZIP_DONE they are the body, else it is as it was. */
+static enum gzip_end open_into(struct request *request, size_t capacity, struct error *error)
+{
+    struct arena opened;
+    size_t length;
+    if (!request_take_memory(request, capacity, false, &opened, error))
+        return GZIP_FAILED;
+    const enum gzip_end end = gzip_decompress(&request->server->gzip, request->coding.body, request->body.base,
+                                              request->body_length, opened.base, capacity, &length, error);
+    if (end != GZIP_DONE) {
+        request_give_memory(request, capacity, &opened);
+        return end;
+    }
+    request_drop_body(request);
+    request_discharge(request, capacity - length); /* what is not touched takes no memory */
+    request->body = opened;
+    request->body_length = request->body_capacity = length;
+    request->coding.body = CODING_IDENTITY;
+    return end;
+}
+
+/* Decompresses the body into at most `most` bytes, looking between two tries whether it is still wanted. More than
+ * limits.max_body_bytes is GZIP_FAILED. */
+static enum gzip_end open_within(struct request *request, size_t most, struct error *error)
+{
+    const uint64_t began = clock_ns();
+    size_t capacity = gzip_expected(request->coding.body, request->body.base, request->body_length, most);
+    enum gzip_end end;
+    for (;;) {
+        end = open_into(request, capacity, error);
+        if (end != GZIP_LONGER || capacity == most)
+            break;
+        if (request_lapsed(request, false, error) != ERROR_NONE) {
+            end = GZIP_FAILED;
+            break;
+        }
+        /* What the body says of its length may be a lie, and much too small. */
+        capacity = size_max(capacity, request->body_length);
+        capacity = capacity > most / GROWTH ? most : capacity * GROWTH;
+    }
+    request->timing.parse_us += (double)(clock_ns() - began) / 1e3;
+    if (end == GZIP_LONGER && most == body_limit(request)) {
+        error_set(error, ERROR_TOO_LARGE,
+                  "decompressed, the body is over limits.max_body_bytes (%zu); send less at once, or raise the setting",
+                  most);
+        end = GZIP_FAILED;
+    }
+    return end;
+}
+
+/* Entered by a worker; on JOB_DROPPED by the thread that stops the server. */
+static void open_job(struct job *job, enum job_end end)
+{
+    struct request *request = request_of_job(job);
+    struct error error;
+    if (end == JOB_DROPPED)
+        error_set(&error, ERROR_DRAINING,
+                  "the server is stopping, and this request's work had not begun; send it to another replica");
+    if (end == JOB_DROPPED || request_lapsed(request, true, &error) != ERROR_NONE ||
+        open_within(request, body_limit(request), &error) != GZIP_DONE)
+        request_fail(request, &error);
+    request_resume(request);
+}
+
+bool content_coding_open_body(struct request *request)
+{
+    struct error error;
+    if (request->coding.body == CODING_IDENTITY)
+        return true;
+    const size_t expected =
+        gzip_expected(request->coding.body, request->body.base, request->body_length, body_limit(request));
+    if (request->body_length <= OPEN_AT_ONCE_PACKED_BYTES && expected <= OPEN_AT_ONCE_BYTES) {
+        const enum gzip_end end = open_within(request, size_min(OPEN_AT_ONCE_BYTES, body_limit(request)), &error);
+        if (end == GZIP_FAILED)
+            request_fail(request, &error);
+        if (end != GZIP_LONGER)
+            return end == GZIP_DONE;
+    }
+    request->coding.decoding = true;
+    request->job = (struct job){.run = open_job, .flop = FLOP_PER_OPENED_BYTE * (double)expected};
+    request_submit(request);
+    return false;
+}
+
+bool content_coding_opened(struct request *request)
+{
+    const bool opened = request->coding.decoding && request->answer.status == 0;
+    request->coding.decoding = false;
+    if (opened) {
+        request->job = (struct job){0};
+        request->submitted = 0;
+    }
+    return opened;
+}
+
+/* ---- answers */
+
+bool content_coding_wanted(const struct request *request, size_t length)
+{
+    const struct config *config = request->server->parts.config;
+    if (request->coding.accepted == ACCEPTED_IDENTITY || length == 0 ||
+        length > (size_t)config->compression.max_bytes || (request->route && route_is_probe(request->route)))
+        return false;
+    return request->coding.accepted == ACCEPTED_ONLY_GZIP || length >= (size_t)config->compression.min_bytes;
+}
+
+/* Whether the answer is still to be looked at. */
+static bool to_be_tried(const struct request *request)
+{
+    return !request->answer.coding_tried && request->answer.form == ANSWER_WHOLE &&
+           request->answer.error != ERROR_CLIENT_GONE && content_coding_wanted(request, request->answer.length);
+}
+
+/* The answer becomes the first `length` bytes of `packed`. What it was stays held with what it was made of: it is at
+ * most compression.max_bytes. */
+static void set_packed(struct request *request, struct arena *packed, size_t length)
+{
+    struct answer *answer = &request->answer;
+    if (answer->owned)
+        free((char *)answer->body);
+    answer->body = packed->base;
+    answer->length = length;
+    answer->owned = false;
+    answer->gzip = true;
+    request_hold(request, packed);
+}
+
+static void shorten(struct request *request)
+{
+    const struct answer *answer = &request->answer;
+    const size_t bound = gzip_bound(answer->length);
+    const size_t capacity =
+        request->coding.accepted == ACCEPTED_ONLY_GZIP ? bound : size_min(bound, answer->length - 1);
+    struct error ignored;
+    struct arena packed;
+    if (capacity == 0 || !request_take_memory(request, capacity, false, &packed, &ignored))
+        return;
+    const size_t length = gzip_compress(&request->server->gzip, answer->body, answer->length, packed.base, capacity);
+    request_discharge(request, capacity - length);
+    if (length > 0)
+        set_packed(request, &packed, length);
+    else
+        arena_store_put(request->server->parts.arenas, &packed);
+}
+
+static void shorten_in_time(struct request *request)
+{
+    const uint64_t began = clock_ns();
+    request->answer.coding_tried = true;
+    shorten(request);
+    request->timing.encode_us += (double)(clock_ns() - began) / 1e3;
+    request->answer.pieces = NULL; /* they are written, and no longer tell how long that took */
+    request->timing.encoded_whole = true;
+}
+
+void content_coding_shorten_answer(struct request *request)
+{
+    if (to_be_tried(request))
+        shorten_in_time(request);
+}
+
+/* Nanoseconds that compressing numbers takes; other documents are faster. */
+static double expected_ns(const struct request *request, size_t length)
+{
+    const int64_t level = request->server->parts.config->compression.level;
+    return (level == 1 ? 4.5 : level <= 6 ? 17 : 110) * (double)length;
+}
+
+double content_coding_flop(const struct request *request, size_t length)
+{
+    return content_coding_wanted(request, length) ? FLOP_PER_NS * expected_ns(request, length) : 0;
+}
+
+void content_coding_shorten_here(struct request *request)
+{
+    if (to_be_tried(request) && expected_ns(request, request->answer.length) <= SHORTEN_AT_ONCE_NS)
+        shorten_in_time(request);
+}
+
+static void shorten_job(struct job *job, enum job_end end)
+{
+    struct request *request = request_of_job(job);
+    if (end == JOB_RUN)
+        shorten_in_time(request);
+    request_resume(request);
+}
+
+bool content_coding_shorten_later(struct request *request)
+{
+    struct server *server = request->server;
+    struct error ignored;
+    if (!to_be_tried(request) || expected_ns(request, request->answer.length) <= SHORTEN_AT_ONCE_NS)
+        return false;
+    request->answer.coding_tried = true;
+    request->job = (struct job){.run = shorten_job, .flop = FLOP_PER_NS * expected_ns(request, request->answer.length)};
+    request->submitted = clock_ns();
+    MHD_suspend_connection(request->mhd);
+    if (pool_submit(server->parts.pool, &request->job, &ignored))
+        connections_enter(&server->connections, request->connection, CONNECTION_WORKING, request->deadline);
+    else
+        request_resume(request); /* the answer is good as it is */
+    return true;
+}
+
+void content_coding_replace_answer(struct request *request, const void *packed, size_t length)
+{
+    request->answer.body = packed;
+    request->answer.length = length;
+    request->answer.gzip = request->answer.coding_tried = true;
+}
+
+enum MHD_Result content_coding_add_headers(const struct request *request, struct MHD_Response *response)
+{
+    enum MHD_Result ok = MHD_YES;
+    if (!request->route || !route_is_probe(request->route))
+        ok &= MHD_add_response_header(response, MHD_HTTP_HEADER_VARY, "Accept, Accept-Encoding");
+    if (request->answer.gzip)
+        ok &= MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_ENCODING, "gzip");
+    if (request->coding.refused)
+        ok &= MHD_add_response_header(response, MHD_HTTP_HEADER_ACCEPT_ENCODING, "gzip, deflate");
+    return ok;
+}
