@@ -207,8 +207,6 @@ static bool pass_dynamic(struct stream *s)
         return false;
     n_literals += 257;
     n_distances += 1;
-    if (n_literals > MOST_SYMBOLS)
-        return fail(s, "has more codes than there are");
     for (unsigned i = 0; i < n_packing + 4; i++) {
         if (!take_bits(s, 3, &length))
             return false;
