@@ -11,12 +11,14 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <libdeflate.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <zlib.h>
 
 /* More allocations than any of these paths makes: a test that runs into it has found a loop. */
 #define MOST 2000
@@ -38,6 +40,7 @@ static void set_up(void)
     ck_assert(registry_load(&config, &registry, &faults, &warnings));
     ck_assert(log_start(open("/dev/null", O_WRONLY | O_CLOEXEC), LOG_INFO, LOG_JSON, &error));
     budget_init(&budget, 0);
+    libdeflate_set_memory_allocator(malloc, free); /* the linker puts those that fail in their place */
 }
 
 static void tear_down(void)
@@ -128,6 +131,28 @@ static size_t forward_request(char *to, size_t size, bool good, bool chunked)
     return (size_t)snprintf(to, size, HEAD("POST /v1/forward") "Content-Length: %zu\r\n\r\n%s", length, body);
 }
 
+/* The same with its body in gzip, and an answer in gzip asked for. */
+static size_t gzip_request(char *to, size_t size)
+{
+    static char plain[4096];
+    forward_request(plain, sizeof plain, true, false);
+    char *body = strstr(plain, "\r\n\r\n") + 4;
+    char zipped[2048];
+    z_stream z = {.next_in = (Bytef *)body,
+                  .avail_in = (uInt)strlen(body),
+                  .next_out = (Bytef *)zipped,
+                  .avail_out = sizeof zipped};
+    ck_assert_int_eq(deflateInit2(&z, 6, Z_DEFLATED, 31, 8, Z_DEFAULT_STRATEGY), Z_OK);
+    ck_assert_int_eq(deflate(&z, Z_FINISH), Z_STREAM_END);
+    size_t head = (size_t)snprintf(to, size,
+                                   HEAD("POST /v1/forward") "Content-Encoding: gzip\r\nAccept-Encoding: gzip, "
+                                                            "identity;q=0\r\nContent-Length: %lu\r\n\r\n",
+                                   z.total_out);
+    memcpy(to + head, zipped, z.total_out);
+    deflateEnd(&z);
+    return head + z.total_out;
+}
+
 static size_t importance_request(char *to, size_t size)
 {
     char body[2048] = "{\"input\":[[";
@@ -143,8 +168,9 @@ START_TEST(answers)
     static const char *const simple[] = {HEAD("GET /v1/weights") "\r\n", HEAD("GET /v1/weights/demo") "\r\n",
                                          HEAD("GET /v1/weights/none") "\r\n", HEAD("GET /openapi.json") "\r\n",
                                          HEAD("GET /none") "\r\n"};
-    static const char *const wanted[] = {"HTTP/1.1 200", "HTTP/1.1 200", "HTTP/1.1 404", "HTTP/1.1 200", "HTTP/1.1 404",
-                                         "HTTP/1.1 200", "HTTP/1.1 422", "HTTP/1.1 200", "HTTP/1.1 200"};
+    static const char *const wanted[] = {"HTTP/1.1 200", "HTTP/1.1 200", "HTTP/1.1 404", "HTTP/1.1 200",
+                                         "HTTP/1.1 404", "HTTP/1.1 200", "HTTP/1.1 422", "HTTP/1.1 200",
+                                         "HTTP/1.1 200", "HTTP/1.1 200"};
     static char request[4096], control[4096], answer[1 << 20];
     size_t control_length = forward_request(control, sizeof control, true, false), length;
     if (_i < 5)
@@ -152,7 +178,7 @@ START_TEST(answers)
     else if (_i < 8)
         length = forward_request(request, sizeof request, _i != 6, _i == 7);
     else
-        length = importance_request(request, sizeof request);
+        length = (_i == 8 ? importance_request : gzip_request)(request, sizeof request);
 
     size_t failures = 0;
     for (size_t n = 1; n < MOST; n++) {
@@ -166,7 +192,8 @@ START_TEST(answers)
         bool happened = fail_alloc_happened();
         fail_alloc_at(0);
         bool right = strncmp(answer, wanted[_i], strlen(wanted[_i])) == 0;
-        bool refused = strncmp(answer, "HTTP/1.1 503", 12) == 0 && strstr(answer, "out-of-memory");
+        bool legible = strstr(answer, "Content-Encoding: gzip") == NULL;
+        bool refused = strncmp(answer, "HTTP/1.1 503", 12) == 0 && (!legible || strstr(answer, "out-of-memory"));
         ck_assert_msg(right || refused || got == 0, "failure %zu: %.200s", n, answer);
         ck_assert_msg(happened || right, "without a failure: %.200s", answer);
         exchange(&to, control, control_length, answer, sizeof answer);
@@ -194,8 +221,9 @@ START_TEST(a_steady_state_allocates_nothing)
     struct server *server = start(&error);
     ck_assert_ptr_nonnull(server);
     const struct sockaddr_in to = address_of(server);
-    size_t length =
-        _i == 2 ? importance_request(request, sizeof request) : forward_request(request, sizeof request, true, _i == 1);
+    size_t length = _i == 3   ? gzip_request(request, sizeof request)
+                    : _i == 2 ? importance_request(request, sizeof request)
+                              : forward_request(request, sizeof request, true, _i == 1);
     char *close_header = strstr(request, "Connection: close\r\n");
     const size_t cut = strlen("Connection: close\r\n");
     memmove(close_header, close_header + cut, length - (size_t)(close_header - request) - cut + 1);
@@ -249,8 +277,8 @@ Suite *suite(void)
     TCase *c = tcase_create("allocations");
     tcase_add_checked_fixture(c, set_up, tear_down);
     tcase_set_timeout(c, 60);
-    tcase_add_loop_test(c, answers, 0, 9);
-    tcase_add_loop_test(c, a_steady_state_allocates_nothing, 0, 3);
+    tcase_add_loop_test(c, answers, 0, 10);
+    tcase_add_loop_test(c, a_steady_state_allocates_nothing, 0, 4);
     tcase_add_test(c, start_up);
     suite_add_tcase(s, c);
     return s;
