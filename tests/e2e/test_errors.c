@@ -205,7 +205,7 @@ START_TEST(wrong_types)
     struct server_process *server = server_process_start(NULL);
     static const char *const headers[][3] = {{"Content-Type: text/csv", NULL},
                                              {"Content-Type: application/jsonp", NULL},
-                                             {"Content-Type: application/json", "Content-Encoding: gzip", NULL}};
+                                             {"Content-Type: application/json", "Content-Encoding: br", NULL}};
     static const char *const right[][2] = {{"Content-Type: Application/JSON; charset=utf-8", NULL},
                                            {"Content-Type:", NULL}};
     char *body = small_request();
