@@ -124,6 +124,7 @@ static char *noisy_request(size_t tokens)
 {
     char *text = malloc(tokens * 64 * 12 + 100);
     unsigned random = 7;
+    ck_assert_ptr_nonnull(text);
     size_t length = (size_t)sprintf(text, "{\"return\":[\"output\"],\"input\":[");
     for (size_t i = 0; i < tokens * 64; i++) {
         random = random * 1664525 + 1013904223;
