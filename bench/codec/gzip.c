@@ -180,6 +180,14 @@ static bool measure_text(const char *name, const char *text, size_t length, cons
     return right;
 }
 
+static void append_tensor(struct text *text, const struct tensor_rows *tensor)
+{
+    const size_t n_rows = tensor_rows_count(tensor);
+    char *to = text_reserve(text, n_rows * tensor_rows_bytes(tensor));
+    if (to)
+        text->length += (size_t)(tensor_rows_write(to, tensor, 0, n_rows) - to);
+}
+
 /* The maps and output of a forward, as its answer has them. */
 static bool answer_text(size_t length, int decimals, struct text *text)
 {
@@ -189,9 +197,17 @@ static bool answer_text(size_t length, int decimals, struct text *text)
         return false;
     const size_t output_shape[] = {1, length, 64}, maps_shape[] = {1, 8, length, length};
     text_append_string(text, "{\"output\":");
-    tensor_write_f32(text, made.output, output_shape, 3, decimals, tensor_write_number_bytes(decimals));
+    append_tensor(text, &(struct tensor_rows){.data = made.output,
+                                              .shape = output_shape,
+                                              .rank = 3,
+                                              .decimals = decimals,
+                                              .number_bytes = tensor_write_number_bytes(decimals)});
     text_append_string(text, ",\"attention\":");
-    tensor_write_f32(text, made.maps, maps_shape, 4, decimals, tensor_write_weight_bytes(decimals));
+    append_tensor(text, &(struct tensor_rows){.data = made.maps,
+                                              .shape = maps_shape,
+                                              .rank = 4,
+                                              .decimals = decimals,
+                                              .number_bytes = tensor_write_weight_bytes(decimals)});
     text_append_string(text, "}");
     peaked_maps_free(&made);
     return !text->failed;
