@@ -113,3 +113,61 @@ size_t dtype_to_f32(enum dtype dtype, const void *from, float *to, size_t count)
     }
     return dtype_first_not_finite(to, count);
 }
+
+size_t dtype_first_not_mask(const uint8_t *values, size_t count)
+{
+    uint8_t any = 0;
+    for (size_t i = 0; i < count; i++)
+        any |= values[i];
+    if (any <= 1)
+        return count;
+    size_t first = 0;
+    while (values[first] <= 1)
+        first++;
+    return first;
+}
+
+/* What no mask holds, for values that are neither 0 nor 1. */
+#define NO_MASK_VALUE 2
+
+/* 0, 1 or NO_MASK_VALUE for each of `count` numbers, at most BLOCK. */
+#define BLOCK 1024
+static void mask_values(enum dtype dtype, const unsigned char *in, uint8_t *to, size_t count)
+{
+    float floats[BLOCK];
+    if (dtype_is_float(dtype))
+        dtype_to_f32(dtype, in, floats, count); /* what is not finite is no mask value either */
+    for (size_t i = 0; i < count; i++) {
+        int64_t wide;
+        int32_t narrow;
+        switch (dtype) {
+        case DTYPE_I32:
+            memcpy(&narrow, in + sizeof narrow * i, sizeof narrow);
+            to[i] = narrow == 0 || narrow == 1 ? (uint8_t)narrow : NO_MASK_VALUE;
+            break;
+        case DTYPE_I64:
+            memcpy(&wide, in + sizeof wide * i, sizeof wide);
+            to[i] = wide == 0 || wide == 1 ? (uint8_t)wide : NO_MASK_VALUE;
+            break;
+        default:
+            to[i] = floats[i] == 0.0f || floats[i] == 1.0f ? floats[i] != 0.0f : NO_MASK_VALUE;
+        }
+    }
+}
+
+size_t dtype_to_mask(enum dtype dtype, const void *from, uint8_t *to, size_t count)
+{
+    const unsigned char *in = from;
+    if (dtype == DTYPE_BOOL || dtype == DTYPE_U8) {
+        memcpy(to, in, count);
+        return dtype_first_not_mask(to, count);
+    }
+    for (size_t done = 0; done < count; done += BLOCK) {
+        size_t block = count - done < BLOCK ? count - done : BLOCK;
+        mask_values(dtype, in + done * dtype_bytes(dtype), to + done, block);
+        size_t right = dtype_first_not_mask(to + done, block);
+        if (right < block)
+            return done + right;
+    }
+    return count;
+}

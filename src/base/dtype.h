@@ -43,4 +43,11 @@ size_t dtype_first_not_finite(const float *values, size_t count);
  * float32; what lies behind it in `to` is unspecified. `from` may equal `to` for DTYPE_F32. */
 size_t dtype_to_f32(enum dtype dtype, const void *from, float *to, size_t count);
 
+/* The index of the first of values [count] that is neither 0 nor 1, or `count`. */
+size_t dtype_first_not_mask(const uint8_t *values, size_t count);
+
+/* The same for masks: `count` numbers of any format become 0 or 1 at `to` [count], which does not overlap `from`.
+ * Returns `count`, or the index of the first number that is neither; what lies behind it in `to` is unspecified. */
+size_t dtype_to_mask(enum dtype dtype, const void *from, uint8_t *to, size_t count);
+
 #endif

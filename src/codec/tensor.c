@@ -42,21 +42,21 @@ struct object_form {
     struct json_key base64;
 };
 
-/* The floats become bytes where they stand; each must be 0 or 1. On failure `floats` are untouched. */
-static bool floats_to_mask(const struct json_reader *r, struct tensor *floats, struct error *error)
+/* The numbers of `tensor` become bytes where they stand; each must be 0 or 1. On failure they are untouched. */
+static bool floats_to_mask(const struct json_reader *r, const struct tensor *tensor, float *floats, struct error *error)
 {
-    for (size_t i = 0; i < floats->count; i++) {
-        if (floats->data[i] == 0.0f || floats->data[i] == 1.0f)
+    for (size_t i = 0; i < tensor->count; i++) {
+        if (floats[i] == 0.0f || floats[i] == 1.0f)
             continue;
         size_t index[TENSOR_MAX_RANK], left = i;
-        for (unsigned axis = floats->rank; axis-- > 0; left /= floats->shape[axis])
-            index[axis] = left % floats->shape[axis];
-        return tensor_text_error(r, index, floats->rank, error, ERROR_INVALID,
-                                 "a mask holds 0 or 1 (or false, true), got %g", (double)floats->data[i]);
+        for (unsigned axis = tensor->rank; axis-- > 0; left /= tensor->shape[axis])
+            index[axis] = left % tensor->shape[axis];
+        return tensor_text_error(r, index, tensor->rank, error, ERROR_INVALID,
+                                 "a mask holds 0 or 1 (or false, true), got %g", (double)floats[i]);
     }
-    uint8_t *bytes = (uint8_t *)floats->data;
-    for (size_t i = 0; i < floats->count; i++)
-        bytes[i] = floats->data[i] != 0.0f;
+    uint8_t *bytes = (uint8_t *)floats;
+    for (size_t i = 0; i < tensor->count; i++)
+        bytes[i] = floats[i] != 0.0f;
     return true;
 }
 
@@ -64,15 +64,16 @@ static bool read_nested(struct json_reader *r, struct arena *arena, bool is_mask
                         struct values *values, struct error *error)
 {
     struct tensor tensor = {0};
-    if (!tensor_text_read(r, arena, &tensor, max_rank, is_mask, error))
+    float *floats = tensor_text_read(r, arena, &tensor, max_rank, is_mask, error);
+    if (!floats)
         return false;
-    if (is_mask && !floats_to_mask(r, &tensor, error)) {
-        arena_shorten(arena, tensor.data, 0);
+    if (is_mask && !floats_to_mask(r, &tensor, floats, error)) {
+        arena_shorten(arena, floats, 0);
         return false;
     }
     if (is_mask)
-        arena_shorten(arena, tensor.data, tensor.count);
-    *values = (struct values){.rank = tensor.rank, .count = tensor.count, .data = tensor.data};
+        arena_shorten(arena, floats, tensor.count);
+    *values = (struct values){.rank = tensor.rank, .count = tensor.count, .data = floats};
     memcpy(values->shape, tensor.shape, sizeof values->shape);
     return true;
 }

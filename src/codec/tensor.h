@@ -16,12 +16,13 @@ struct json_reader;
 /* [B, L, H, T, T] is the deepest that the contract knows. */
 #define TENSOR_MAX_RANK 5
 
-/* Row-major. rank 0: no tensor. `data` is a piece of the arena that the tensor was read into. */
+/* Row-major. rank 0: no tensor. `data` is a piece of the arena that the tensor was read into, or lies in the bytes that
+ * it was read from (raw_tensor.h). */
 struct tensor {
     unsigned rank;
     size_t shape[TENSOR_MAX_RANK];
-    size_t count; /* product of the shape */
-    float *data;  /* [count] */
+    size_t count;      /* product of the shape */
+    const float *data; /* [count] */
 };
 
 /* Holds any tensor_shape_text: brackets, 20 digits and ", " for each extent, a NUL. */
@@ -50,7 +51,7 @@ struct mask {
     unsigned rank; /* 0: none */
     size_t shape[TENSOR_MAX_RANK];
     size_t count;
-    uint8_t *data; /* [count], 0 or 1, in the arena */
+    const uint8_t *data; /* [count], 0 or 1, as a tensor's */
 };
 
 bool mask_read_json(struct json_reader *r, struct arena *arena, struct mask *mask, unsigned max_rank,

@@ -4,6 +4,7 @@
 
 #include "base/size.h"
 #include "codec/base64.h"
+#include "codec/raw_tensor.h"
 #include "json/escape.h"
 #include "json/reader.h"
 
@@ -163,47 +164,13 @@ float *tensor_base64_numbers(const struct json_key *string, enum dtype dtype, si
     if (!data || converted == count)
         return data;
     arena_shorten(arena, data, 0);
-    error_set_at(error, ERROR_NOT_FINITE, pointer, "the number at index %zu of %zu is not finite, or beyond float32",
-                 converted, count);
+    tensor_not_finite_error(pointer, converted, count, error);
     return NULL;
 }
 
-/* How many of the `count` numbers at `raw` are 0 or 1 before the first that is not; these are written to
- * `to`, a mask. */
 static size_t mask_values(enum dtype dtype, const unsigned char *raw, size_t count, void *to)
 {
-    uint8_t *mask = to;
-    float floats[BLOCK_BYTES / 2];
-    size_t known = dtype_is_float(dtype) ? dtype_to_f32(dtype, raw, floats, count) : count;
-    for (size_t i = 0; i < known; i++) {
-        int64_t wide;
-        int32_t narrow;
-        bool zero, one;
-        switch (dtype) {
-        case DTYPE_BOOL:
-        case DTYPE_U8:
-            zero = raw[i] == 0;
-            one = raw[i] == 1;
-            break;
-        case DTYPE_I32:
-            memcpy(&narrow, raw + sizeof narrow * i, sizeof narrow);
-            zero = narrow == 0;
-            one = narrow == 1;
-            break;
-        case DTYPE_I64:
-            memcpy(&wide, raw + sizeof wide * i, sizeof wide);
-            zero = wide == 0;
-            one = wide == 1;
-            break;
-        default:
-            zero = floats[i] == 0.0f;
-            one = floats[i] == 1.0f;
-        }
-        if (!zero && !one)
-            return i;
-        mask[i] = one;
-    }
-    return known;
+    return dtype_to_mask(dtype, raw, to, count);
 }
 
 uint8_t *tensor_base64_mask(const struct json_key *string, enum dtype dtype, size_t count, struct arena *arena,
@@ -214,7 +181,6 @@ uint8_t *tensor_base64_mask(const struct json_key *string, enum dtype dtype, siz
     if (!data || converted == count)
         return data;
     arena_shorten(arena, data, 0);
-    error_set_at(error, ERROR_INVALID, pointer, "a mask holds 0 or 1; the value at index %zu of %zu is neither",
-                 converted, count);
+    tensor_mask_error(pointer, converted, count, error);
     return NULL;
 }

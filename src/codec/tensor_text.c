@@ -206,8 +206,8 @@ static bool close_arrays(struct scan *s, struct error *error)
     return true;
 }
 
-bool tensor_text_read(struct json_reader *r, struct arena *arena, struct tensor *tensor, unsigned max_rank,
-                      bool booleans, struct error *error)
+float *tensor_text_read(struct json_reader *r, struct arena *arena, struct tensor *tensor, unsigned max_rank,
+                        bool booleans, struct error *error)
 {
     struct scan s = {.r = r,
                      .at = r->at,
@@ -227,8 +227,8 @@ bool tensor_text_read(struct json_reader *r, struct arena *arena, struct tensor 
     arena_shorten(arena, s.data, s.count * sizeof *s.data);
     *tensor = (struct tensor){.rank = s.rank, .count = s.count, .data = s.data};
     memcpy(tensor->shape, s.shape, s.rank * sizeof *s.shape);
-    return true;
+    return s.data;
 fail:
     arena_rewind(arena, used);
-    return false;
+    return NULL;
 }
