@@ -3,7 +3,7 @@
 #define ATTND_CODEC_FORWARD_MEMBERS_H
 
 #include "codec/forward_request.h"
-#include "json/reader.h"
+#include "codec/request_members.h"
 
 /* What the readers fill: a request, and the arena its pieces come from. */
 struct forward_decoding {
@@ -11,30 +11,51 @@ struct forward_decoding {
     struct arena *arena;
 };
 
-/* X(member): readers for struct json_member; their context is a struct forward_decoding, or begins with one. */
-#define FORWARD_MEMBERS(X) \
-    X(weights)             \
-    X(id)                  \
-    X(input)               \
-    X(query)               \
-    X(key)                 \
-    X(value)               \
-    X(bias)                \
-    X(head_mask)           \
-    X(attention_mask)      \
+/* X(member, as JSON and as bytes): the context of their readers is a struct forward_decoding, or begins with one. */
+#define FORWARD_MEMBERS(X, TENSOR) \
+    X(weights)                     \
+    X(id)                          \
+    TENSOR(input)                  \
+    TENSOR(query)                  \
+    TENSOR(key)                    \
+    TENSOR(value)                  \
+    TENSOR(bias)                   \
+    TENSOR(head_mask)              \
+    TENSOR(attention_mask)         \
     X(causal)
 
-#define FORWARD_MEMBER_READER(member) \
-    bool forward_read_##member(struct json_reader *r, void *context, struct error *error);
-FORWARD_MEMBERS(FORWARD_MEMBER_READER)
-#undef FORWARD_MEMBER_READER
+#define FORWARD_READ_JSON(member) bool forward_read_##member(struct json_reader *r, void *context, struct error *error);
+#define FORWARD_READ_BOTH(member)                                                                    \
+    FORWARD_READ_JSON(member)                                                                        \
+    bool forward_read_raw_##member(const struct raw_tensor *raw, const char *pointer, void *context, \
+                                   struct error *error);
+FORWARD_MEMBERS(FORWARD_READ_JSON, FORWARD_READ_BOTH)
+#undef FORWARD_READ_BOTH
+#undef FORWARD_READ_JSON
 
 /* As entries of a list of members. */
-#define FORWARD_MEMBER_ENTRY(member) {#member, forward_read_##member},
+#define FORWARD_JSON_ENTRY(member)   {#member, forward_read_##member, NULL},
+#define FORWARD_TENSOR_ENTRY(member) {#member, forward_read_##member, forward_read_raw_##member},
+#define FORWARD_MEMBER_ENTRIES       FORWARD_MEMBERS(FORWARD_JSON_ENTRY, FORWARD_TENSOR_ENTRY)
 
-/* Reads a body that is one of these objects and nothing behind it into what `context` points to; then what
- * forward_request_decode demands of `input`, `query` and `key`. On failure the arena is as it was. */
-bool forward_read_body(const char *body, size_t length, const struct json_member *members, size_t count,
+/* Reads a body, in whichever form, into the context; then what forward_request_complete demands. On failure the arena
+ * is as it was. */
+bool forward_read_body(const struct request_body *body, const struct request_member *list, size_t count,
                        struct forward_decoding *context, struct error *error);
+
+/* ---- for other forms of a /v1/forward request */
+
+/* What a request is before any member has come. */
+#define FORWARD_REQUEST_DEFAULTS                                     \
+    {                                                                \
+        .returned = RETURN_OUTPUT | RETURN_ATTENTION, .decimals = -1 \
+    }
+
+/* All members of a /v1/forward request, for a context that is a struct forward_decoding of a request with the defaults.
+ */
+struct request_members forward_request_members(struct forward_decoding *context);
+
+/* Once all have come: exactly one of `input` and the pair `query`, `key` is there. */
+bool forward_request_complete(const struct forward_request *request, struct error *error);
 
 #endif

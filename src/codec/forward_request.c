@@ -8,6 +8,7 @@
 #include "codec/forward_members.h"
 #include "json/escape.h"
 #include "json/names.h"
+#include "json/reader.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -86,6 +87,15 @@ bool forward_read_id(struct json_reader *r, void *context, struct error *error)
     return true;
 }
 
+static bool read_raw(const struct raw_tensor *raw, const char *pointer, unsigned max_rank,
+                     struct forward_decoding *decoding, struct tensor *tensor, struct error *error)
+{
+    if (!raw_tensor_read(raw, pointer, max_rank, decoding->arena, tensor, error))
+        return false;
+    decoding->request->points_into_body |= (const void *)tensor->data == raw->data;
+    return true;
+}
+
 /* X(member, most axes): the tensors of a request. */
 #define TENSORS(X) \
     X(input, 3)    \
@@ -95,20 +105,37 @@ bool forward_read_id(struct json_reader *r, void *context, struct error *error)
     X(bias, 4)     \
     X(head_mask, 1)
 
-#define READ_TENSOR(member, axes)                                                         \
-    bool forward_read_##member(struct json_reader *r, void *context, struct error *error) \
-    {                                                                                     \
-        struct forward_decoding *decoding = context;                                      \
-        struct tensor *tensor = &decoding->request->member;                               \
-        return tensor_read_json(r, decoding->arena, tensor, axes, error);                 \
+#define READ_TENSOR(member, axes)                                                                                    \
+    bool forward_read_##member(struct json_reader *r, void *context, struct error *error)                            \
+    {                                                                                                                \
+        struct forward_decoding *decoding = context;                                                                 \
+        return tensor_read_json(r, decoding->arena, &decoding->request->member, axes, error);                        \
+    }                                                                                                                \
+    bool forward_read_raw_##member(const struct raw_tensor *raw, const char *pointer, void *context,                 \
+                                   struct error *error)                                                              \
+    {                                                                                                                \
+        return read_raw(raw, pointer, axes, context, &((struct forward_decoding *)context)->request->member, error); \
     }
 TENSORS(READ_TENSOR)
 #undef READ_TENSOR
 
+#define MASK_AXES 3
+
 bool forward_read_attention_mask(struct json_reader *r, void *context, struct error *error)
 {
     struct forward_decoding *decoding = context;
-    return mask_read_json(r, decoding->arena, &decoding->request->attention_mask, 3, error);
+    return mask_read_json(r, decoding->arena, &decoding->request->attention_mask, MASK_AXES, error);
+}
+
+bool forward_read_raw_attention_mask(const struct raw_tensor *raw, const char *pointer, void *context,
+                                     struct error *error)
+{
+    struct forward_decoding *decoding = context;
+    struct forward_request *request = decoding->request;
+    if (!raw_tensor_mask(raw, pointer, MASK_AXES, decoding->arena, &request->attention_mask, error))
+        return false;
+    request->points_into_body |= request->attention_mask.data == raw->data;
+    return true;
 }
 
 bool forward_read_causal(struct json_reader *r, void *context, struct error *error)
@@ -228,18 +255,22 @@ static bool read_encoding(struct json_reader *r, void *context, struct error *er
 }
 
 /* clang-format off */
-static const struct json_member MEMBERS[] = {
-    FORWARD_MEMBERS(FORWARD_MEMBER_ENTRY)
-    {"return", read_return},
-    {"include_heads", read_include_heads},
-    {"top_k", read_top_k},
-    {"decimals", read_decimals},
-    {"encoding", read_encoding},
+static const struct request_member MEMBERS[] = {
+    FORWARD_MEMBER_ENTRIES
+    {"return", read_return, NULL},
+    {"include_heads", read_include_heads, NULL},
+    {"top_k", read_top_k, NULL},
+    {"decimals", read_decimals, NULL},
+    {"encoding", read_encoding, NULL},
 };
 /* clang-format on */
 
-/* Either `input`, or `query` and `key`. */
-static bool check_members(const struct forward_request *request, struct error *error)
+struct request_members forward_request_members(struct forward_decoding *context)
+{
+    return (struct request_members){.list = MEMBERS, .count = sizeof MEMBERS / sizeof *MEMBERS, .context = context};
+}
+
+bool forward_request_complete(const struct forward_request *request, struct error *error)
 {
     bool input = request->input.rank > 0, query = request->query.rank > 0, key = request->key.rank > 0,
          value = request->value.rank > 0;
@@ -259,33 +290,23 @@ static bool check_members(const struct forward_request *request, struct error *e
                         query ? "key" : "query");
 }
 
-bool forward_read_body(const char *body, size_t length, const struct json_member *members, size_t count,
+bool forward_read_body(const struct request_body *body, const struct request_member *list, size_t count,
                        struct forward_decoding *context, struct error *error)
 {
     const size_t used = context->arena->used;
-    struct json_reader r;
-    json_reader_init(&r, body, length);
-    enum json_type type = json_peek(&r);
-    if (type != JSON_OBJECT && type != JSON_END) { /* text that is not JSON is that fault first */
-        const char *at = r.at;
-        if (!json_skip(&r, NULL, NULL, error) || !json_finish(&r, error))
-            return false;
-        r.at = at;
-        return json_type_error(&r, error, "an object");
-    }
-    if (json_read_object(&r, members, count, context, NULL, error) && json_finish(&r, error) &&
-        check_members(context->request, error))
+    struct request_members members = {.list = list, .count = count, .context = context};
+    if (request_body_read(body, &members, error) && forward_request_complete(context->request, error))
         return true;
     arena_rewind(context->arena, used);
     return false;
 }
 
-bool forward_request_decode(const char *body, size_t length, struct arena *arena, struct forward_request *request,
+bool forward_request_decode(const struct request_body *body, struct arena *arena, struct forward_request *request,
                             struct error *error)
 {
-    struct forward_request made = {.returned = RETURN_OUTPUT | RETURN_ATTENTION, .decimals = -1};
+    struct forward_request made = FORWARD_REQUEST_DEFAULTS;
     struct forward_decoding decoding = {&made, arena};
-    bool right = forward_read_body(body, length, MEMBERS, sizeof MEMBERS / sizeof *MEMBERS, &decoding, error);
+    bool right = forward_read_body(body, MEMBERS, sizeof MEMBERS / sizeof *MEMBERS, &decoding, error);
     *request = right ? made : (struct forward_request){0};
     return right;
 }

@@ -1,9 +1,10 @@
-/* What /v1/forward is asked, decoded from JSON, and its check against a weight set. */
+/* What /v1/forward is asked, decoded from a body, and its check against a weight set. */
 #ifndef ATTND_CODEC_FORWARD_REQUEST_H
 #define ATTND_CODEC_FORWARD_REQUEST_H
 
 #include "base/error.h"
 #include "base/size.h"
+#include "codec/request_body.h"
 #include "codec/tensor.h"
 #include "engine/forward.h"
 
@@ -31,7 +32,7 @@ enum tensor_encoding { ENCODING_JSON, ENCODING_BASE64 };
 /* What an entry of include_heads is that no 32-bit head index can be. */
 #define FORWARD_NO_HEAD UINT32_MAX
 
-/* What it points to is in the arena that it was decoded into. */
+/* What it points to is in the arena that it was decoded into, or in the body. */
 struct forward_request {
     const char *weights;                    /* NULL: the default set */
     const char *id;                         /* its JSON text, as it was sent; NULL: none */
@@ -47,6 +48,7 @@ struct forward_request {
     size_t top_k;    /* 0: whole rows */
     int decimals;    /* -1: shortest */
     enum tensor_encoding encoding;
+    bool points_into_body; /* the body has to live as long as the request */
 };
 
 /* The pieces of memory that a request may have: seven tensors and masks, include_heads, weights and id. */
@@ -55,7 +57,8 @@ struct forward_request {
 /* The most of an arena that decoding a body of `bytes` bytes takes at any moment; SIZE_MAX when that overflows. No part
  * of the body is in two pieces, and a piece is at most twice as long as its part: tensors as tensor_read_json has it,
  * an entry of include_heads and its separator are two bytes of text and become four, a string is no longer than its
- * text between the quotes and a NUL. Rounding adds less than ARENA_ALIGNMENT to a piece. */
+ * text between the quotes and a NUL; a tensor given as bytes is f16 at the narrowest. Rounding adds less than
+ * ARENA_ALIGNMENT to a piece. */
 static inline size_t forward_request_decoded_bytes(size_t bytes)
 {
     size_t twice, total;
@@ -64,14 +67,13 @@ static inline size_t forward_request_decoded_bytes(size_t bytes)
     return total;
 }
 
-/* Decodes a body: one JSON object and nothing behind it (an empty body is ERROR_NOT_JSON, another value ERROR_INVALID).
- * Exactly one of `input` and the pair `query`, `key` is there; what needs the weight set's shape is left to
- * forward_request_check.
+/* Decodes a body, of any form (request_body.h). Exactly one of `input` and the pair `query`, `key` is there; what needs
+ * the weight set's shape is left to forward_request_check.
  *
- * All that the request points to is taken from `arena`, which has forward_request_decoded_bytes(length) left (else
- * ERROR_OUT_OF_MEMORY, where it does not suffice) and afterwards holds no more than the request does. On failure
+ * All that the request points to is taken from `arena`, which has forward_request_decoded_bytes(body->length) left
+ * (else ERROR_OUT_OF_MEMORY, where it does not suffice) and afterwards holds no more than the request does. On failure
  * *request is empty and the arena as it was. */
-bool forward_request_decode(const char *body, size_t length, struct arena *arena, struct forward_request *request,
+bool forward_request_decode(const struct request_body *body, struct arena *arena, struct forward_request *request,
                             struct error *error);
 
 /* Checks the request's shapes and include_heads against the weight set's and against each other, and fills *problem

@@ -5,6 +5,7 @@
 #include "base/nearest.h"
 #include "codec/forward_members.h"
 #include "json/names.h"
+#include "json/reader.h"
 
 struct importance_decoding {
     struct forward_decoding forward;
@@ -54,31 +55,40 @@ static bool read_tolerance(struct json_reader *r, void *context, struct error *e
     return true;
 }
 
+#define NO_MAPS                                                                                                        \
+    "attention maps do not say what a head adds to the output: importance needs an input (or query and key) in place " \
+    "of attention"
+
 static bool read_attention(struct json_reader *r, void *context, struct error *error)
 {
     (void)context;
-    return json_error(r, error, ERROR_INVALID,
-                      "attention maps do not say what a head adds to the output: importance needs an input (or query "
-                      "and key) in place of attention");
+    return json_error(r, error, ERROR_INVALID, NO_MAPS);
+}
+
+static bool read_raw_attention(const struct raw_tensor *raw, const char *pointer, void *context, struct error *error)
+{
+    (void)raw;
+    (void)context;
+    return error_set_at(error, ERROR_INVALID, pointer, NO_MAPS);
 }
 
 /* clang-format off */
-static const struct json_member MEMBERS[] = {
-    FORWARD_MEMBERS(FORWARD_MEMBER_ENTRY)
-    {"method", read_method},
-    {"prune_plan", read_prune_plan},
-    {"tolerance", read_tolerance},
-    {"attention", read_attention},
+static const struct request_member MEMBERS[] = {
+    FORWARD_MEMBER_ENTRIES
+    {"method", read_method, NULL},
+    {"prune_plan", read_prune_plan, NULL},
+    {"tolerance", read_tolerance, NULL},
+    {"attention", read_attention, read_raw_attention},
 };
 /* clang-format on */
 
-bool importance_request_decode(const char *body, size_t length, struct arena *arena, struct importance_request *request,
+bool importance_request_decode(const struct request_body *body, struct arena *arena, struct importance_request *request,
                                struct error *error)
 {
     const size_t used = arena->used;
     struct importance_request made = {.method = IMPORTANCE_ZERO};
     struct importance_decoding decoding = {{&made.forward, arena}, &made};
-    if (!forward_read_body(body, length, MEMBERS, sizeof MEMBERS / sizeof *MEMBERS, &decoding.forward, error))
+    if (!forward_read_body(body, MEMBERS, sizeof MEMBERS / sizeof *MEMBERS, &decoding.forward, error))
         goto fail;
     if (made.prune_plan && made.method != IMPORTANCE_ZERO) {
         error_set_at(error, ERROR_INVALID, "/prune_plan",

@@ -1,4 +1,4 @@
-/* What /v1/heads/importance is asked, decoded from JSON. */
+/* What /v1/heads/importance is asked, decoded from a body. */
 #ifndef ATTND_CODEC_IMPORTANCE_REQUEST_H
 #define ATTND_CODEC_IMPORTANCE_REQUEST_H
 
@@ -15,7 +15,7 @@ struct importance_request {
 
 /* Decodes a body; memory as forward_request_decode has it. Maps alone (`attention`) are ERROR_INVALID: they do not say
  * what reaches the output. */
-bool importance_request_decode(const char *body, size_t length, struct arena *arena, struct importance_request *request,
+bool importance_request_decode(const struct request_body *body, struct arena *arena, struct importance_request *request,
                                struct error *error);
 
 #endif

@@ -197,10 +197,9 @@ static bool read_entries(struct safetensors *header, json_t *root, const unsigne
     return true;
 }
 
-bool safetensors_open(const void *file, size_t size, struct safetensors *header, struct error *error)
+bool safetensors_header_length(const void *file, size_t size, size_t *header_length, struct error *error)
 {
     const unsigned char *bytes = file;
-    struct safetensors made = {0};
     uint64_t length = 0;
     if (size < LENGTH_BYTES)
         return error_set(error, ERROR_BAD_ENCODING,
@@ -215,9 +214,19 @@ bool safetensors_open(const void *file, size_t size, struct safetensors *header,
     if (length > SAFETENSORS_MAX_HEADER)
         return error_set(error, ERROR_BAD_ENCODING, "the header has %llu bytes, more than the limit of %zu",
                          (unsigned long long)length, SAFETENSORS_MAX_HEADER);
+    *header_length = (size_t)length;
+    return true;
+}
 
+bool safetensors_open(const void *file, size_t size, struct safetensors *header, struct error *error)
+{
+    const unsigned char *bytes = file;
+    struct safetensors made = {0};
+    size_t length;
     json_error_t fault;
-    json_t *root = json_loadb((const char *)bytes + LENGTH_BYTES, (size_t)length, JSON_REJECT_DUPLICATES, &fault);
+    if (!safetensors_header_length(file, size, &length, error))
+        return false;
+    json_t *root = json_loadb((const char *)bytes + LENGTH_BYTES, length, JSON_REJECT_DUPLICATES, &fault);
     made.owned = root;
     if (!root) {
         /* Where jansson runs out of memory while it reads, it returns without having said anything. */
@@ -233,7 +242,7 @@ bool safetensors_open(const void *file, size_t size, struct safetensors *header,
         goto fail;
     }
     const unsigned char *data = bytes + LENGTH_BYTES + length;
-    size_t data_bytes = size - LENGTH_BYTES - (size_t)length;
+    size_t data_bytes = size - LENGTH_BYTES - length;
     if (!read_entries(&made, root, data, data_bytes, error) || !check_cover(&made, data, data_bytes, size, error))
         goto fail;
     *header = made;

@@ -9,9 +9,10 @@
 #include "base/dtype.h"
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
-/* No real header is near this; parsing a longer one would only cost memory (jansson takes up to 40 bytes for one of
+/* No real header is near this; parsing a longer one would only cost memory (jansson takes up to 80 bytes for one of
  * text). */
 #define SAFETENSORS_MAX_HEADER ((size_t)100 * 1000 * 1000)
 #define SAFETENSORS_MAX_RANK   8
@@ -36,6 +37,10 @@ struct safetensors {
     size_t metadata_count;
     void *owned; /* the parsed header */
 };
+
+/* The bytes of the header that `file` [size] states in its first eight. False (ERROR_BAD_ENCODING) when it is longer
+ * than the file, or the cap. */
+bool safetensors_header_length(const void *file, size_t size, size_t *header_length, struct error *error);
 
 /* Checks `file` [size] and fills *header; the entries point into `file`, which must outlive them. Refused
  * (ERROR_BAD_ENCODING, with a message that names the tensor or the numbers: found and expected): a size below 8, a

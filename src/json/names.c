@@ -5,8 +5,10 @@
  * members nor one made of colliding names costs more than a bounded number of steps a member. */
 #include "json/names.h"
 
+#include "base/nearest.h"
 #include "json/escape.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -103,24 +105,63 @@ static struct json_key key_at(const struct json_reader *r, const char *raw)
     return key;
 }
 
+/* Adds a character to what is shown; false, with an ellipsis, when it has no room. */
+static bool show_character(char shown[NAMES_SHOWN_BYTES], size_t *length, const char *utf8, size_t bytes)
+{
+    const bool fits = *length + bytes <= NAMES_SHOWN_BYTES - sizeof "...";
+    const bool control = (unsigned char)utf8[0] < 0x20 || utf8[0] == 0x7F;
+    const char *what = !fits ? "..." : control ? "?" : utf8;
+    const size_t added = fits ? bytes : 3;
+    memcpy(shown + *length, what, added);
+    *length += added;
+    return fits;
+}
+
 void names_show(const struct json_key *key, char shown[NAMES_SHOWN_BYTES])
 {
     const char *at = key->raw, *end = key->raw + key->length;
+    char utf8[4];
     size_t length = 0;
     while (at < end) {
-        char utf8[4];
         size_t bytes = escape_next(&at, utf8);
-        if (length + bytes > NAMES_SHOWN_BYTES - sizeof "...") {
-            memcpy(shown + length, "...", 3);
-            length += 3;
+        if (!show_character(shown, &length, utf8, bytes))
             break;
-        }
-        if ((unsigned char)utf8[0] < 0x20 || utf8[0] == 0x7F)
-            utf8[0] = '?';
-        memcpy(shown + length, utf8, bytes);
-        length += bytes;
     }
     shown[length] = '\0';
+}
+
+/* Bytes of the character that begins at `utf8`, which is not the NUL. */
+static size_t character_bytes(const char *utf8)
+{
+    size_t bytes = 1;
+    while (((unsigned char)utf8[bytes] & 0xC0) == 0x80)
+        bytes++;
+    return bytes;
+}
+
+void names_show_plain(const char *name, char shown[NAMES_SHOWN_BYTES])
+{
+    size_t length = 0, bytes;
+    for (; *name; name += bytes) {
+        bytes = character_bytes(name);
+        if (!show_character(shown, &length, name, bytes))
+            break;
+    }
+    shown[length] = '\0';
+}
+
+void names_unknown(const char *what, const char *shown, const char *const *known, size_t count, char *text, size_t size)
+{
+    const char *near = nearest_name(shown, known, count);
+    if (near) {
+        snprintf(text, size, "unknown %s \"%s\"; did you mean \"%s\"?", what, shown, near);
+        return;
+    }
+    int length = snprintf(text, size,
+                          count ? "unknown %s \"%s\"; the %ss here are " : "unknown %s \"%s\"; there are no %ss here",
+                          what, shown, what);
+    for (size_t i = 0; i < count && length >= 0 && (size_t)length < size; i++)
+        length += snprintf(text + length, size - (size_t)length, "%s\"%s\"", i ? ", " : "", known[i]);
 }
 
 bool names_duplicate_error(const struct json_reader *r, const struct json_key *key, struct error *error)

@@ -1,9 +1,6 @@
 /* Objects whose members are known beforehand, read by a table. Entered by the reader's thread. */
-#include "base/nearest.h"
 #include "json/names.h"
 #include "json/reader.h"
-
-#include <stdio.h>
 
 #define MAX_MEMBERS 64
 
@@ -11,19 +8,12 @@ static bool unknown_member(const struct json_reader *r, const struct json_key *k
                            size_t count, struct error *error)
 {
     const char *known[MAX_MEMBERS];
-    char shown[NAMES_SHOWN_BYTES], list[768] = "";
-    size_t length = 0;
-    names_show(key, shown);
-    for (size_t i = 0; i < count; i++) {
+    char shown[NAMES_SHOWN_BYTES], text[sizeof error->message];
+    for (size_t i = 0; i < count; i++)
         known[i] = members[i].name;
-        int added = snprintf(list + length, sizeof list - length, "%s\"%s\"", i ? ", " : "", known[i]);
-        length += (size_t)added < sizeof list - length ? (size_t)added : sizeof list - length - 1;
-    }
-    const char *near = nearest_name(shown, known, count);
-    if (near)
-        return json_error(r, error, ERROR_UNKNOWN_MEMBER, "unknown member \"%s\"; did you mean \"%s\"?", shown, near);
-    return json_error(r, error, ERROR_UNKNOWN_MEMBER, "unknown member \"%s\"; %s%s", shown,
-                      count ? "the members here are " : "the object has no members", list);
+    names_show(key, shown);
+    names_unknown("member", shown, known, count, text, sizeof text);
+    return json_error(r, error, ERROR_UNKNOWN_MEMBER, "%s", text);
 }
 
 bool json_read_object(struct json_reader *r, const struct json_member *members, size_t count, void *context,

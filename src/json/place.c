@@ -22,20 +22,25 @@ static void append(struct output *output, const char *text, size_t length)
     output->room -= length;
 }
 
+static void append_character(struct output *output, const char *utf8, size_t bytes)
+{
+    if (utf8[0] == '~')
+        append(output, "~0", 2);
+    else if (utf8[0] == '/')
+        append(output, "~1", 2);
+    else if (utf8[0] == '\0')
+        append(output, "\xEF\xBF\xBD", 3); /* the pointer is a C string */
+    else
+        append(output, utf8, bytes);
+}
+
 static void append_name(struct output *output, const struct json_key *key)
 {
     const char *at = key->raw, *end = key->raw + key->length;
     while (at < end && output->room) {
         char utf8[4];
         size_t bytes = escape_next(&at, utf8);
-        if (utf8[0] == '~')
-            append(output, "~0", 2);
-        else if (utf8[0] == '/')
-            append(output, "~1", 2);
-        else if (utf8[0] == '\0')
-            append(output, "\xEF\xBF\xBD", 3); /* the pointer is a C string */
-        else
-            append(output, utf8, bytes);
+        append_character(output, utf8, bytes);
     }
 }
 
@@ -54,6 +59,16 @@ char *json_pointer(const struct json_reader *r, char *buffer, size_t size)
             append(&output, index, (size_t)snprintf(index, sizeof index, "%zu", level->index));
         }
     }
+    *output.to = '\0';
+    return buffer;
+}
+
+char *json_pointer_of(const char *name, char *buffer, size_t size)
+{
+    struct output output = {buffer, size - 1};
+    append(&output, "/", 1);
+    for (; *name && output.room; name++)
+        append_character(&output, name, 1);
     *output.to = '\0';
     return buffer;
 }

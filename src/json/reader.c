@@ -25,6 +25,14 @@ void json_reader_init(struct json_reader *r, const char *text, size_t length)
     r->num_names = 0;
 }
 
+void json_reader_init_member(struct json_reader *r, const char *name, const char *text, size_t length)
+{
+    json_reader_init(r, text, length);
+    r->level[0] = (struct json_level){
+        .key = {.raw = name, .length = strlen(name)}, .is_object = true, .started = true, .inside = true};
+    r->depth = 1;
+}
+
 static void pass_space(struct json_reader *r)
 {
     while (r->at < r->end && (*r->at == ' ' || *r->at == '\n' || *r->at == '\r' || *r->at == '\t'))

@@ -78,6 +78,8 @@ struct json_reader {
 };
 
 void json_reader_init(struct json_reader *r, const char *text, size_t length);
+/* The text is the value of a member that stands elsewhere: places begin with its name, which holds no backslash. */
+void json_reader_init_member(struct json_reader *r, const char *name, const char *text, size_t length);
 
 /* Skips white space; the type of the value that comes next, by its first character. JSON_END at the end of the text.
  * Consumes nothing else. */
@@ -120,6 +122,8 @@ bool json_finish(struct json_reader *r, struct error *error);
 
 /* The JSON Pointer of the value being read ("" at the root), cut where it does not fit; returns `buffer`. */
 char *json_pointer(const struct json_reader *r, char *buffer, size_t size);
+/* The JSON Pointer of a member of the root, whose name is plain text, in the same way. */
+char *json_pointer_of(const char *name, char *buffer, size_t size);
 /* The line (from 1) of the byte at `place`, a position in the text; of the key or element being read: json_line(r,
  * r->at). */
 size_t json_line(const struct json_reader *r, const char *place);

@@ -10,11 +10,11 @@ struct forward_call {
     struct forward_request asked;
 };
 
-static bool decode(struct forward_job *job, const char *body, size_t length, struct arena *arena, struct error *error)
+static bool decode(struct forward_job *job, const struct request_body *body, struct arena *arena, struct error *error)
 {
     struct forward_call *call = (struct forward_call *)job;
     job->asked = &call->asked;
-    return forward_request_decode(body, length, arena, &call->asked, error);
+    return forward_request_decode(body, arena, &call->asked, error);
 }
 
 static bool within_limits(struct forward_job *job, struct error *error)

@@ -84,12 +84,19 @@ static struct forward_job *create(struct request *request, const struct forward_
     return job;
 }
 
+static struct request_body body_of(const struct request *request)
+{
+    return (struct request_body){BODY_JSON, request->body.base, request->body_length};
+}
+
 static bool decode(struct forward_job *job, struct error *error)
 {
     struct request *request = job->request;
-    if (!job->route->decode(job, request->body.base, request->body_length, &request->work, error))
+    const struct request_body body = body_of(request);
+    if (!job->route->decode(job, &body, &request->work, error))
         return false;
-    request_drop_body(request);
+    if (!job->asked->points_into_body)
+        request_drop_body(request);
     request_discharge(request, job->work_charged - request->work.used); /* what is not touched takes no memory */
     job->work_charged = request->work.used;
     job->set = registry_find(request->server->parts.registry, job->asked->weights, error);

@@ -35,7 +35,7 @@ struct forward_job {
 struct forward_route {
     size_t job_bytes; /* of its structure, which is zero at first */
     /* Decodes a body with memory of the arena, and sets job->asked. */
-    bool (*decode)(struct forward_job *job, const char *body, size_t length, struct arena *arena, struct error *error);
+    bool (*decode)(struct forward_job *job, const struct request_body *body, struct arena *arena, struct error *error);
     /* Refuses what is over a limit before anything is computed; sets job->flop and job->answer_bytes. */
     bool (*within_limits)(struct forward_job *job, struct error *error);
     /* Takes the memory of the results (forward_job_take_results). */

@@ -20,12 +20,12 @@ static struct importance_job *importance_job_of(const struct forward_job *job)
     return (struct importance_job *)job; /* its first member */
 }
 
-static bool decode(struct forward_job *forward, const char *body, size_t length, struct arena *arena,
+static bool decode(struct forward_job *forward, const struct request_body *body, struct arena *arena,
                    struct error *error)
 {
     struct importance_job *job = importance_job_of(forward);
     forward->asked = &job->asked.forward;
-    return importance_request_decode(body, length, arena, &job->asked, error);
+    return importance_request_decode(body, arena, &job->asked, error);
 }
 
 static bool within_limits(struct forward_job *forward, struct error *error)

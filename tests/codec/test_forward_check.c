@@ -20,7 +20,7 @@ static void decode(const char *body, struct forward_request *request)
 {
     struct error error;
     arena_for_body(&arena, strlen(body));
-    ck_assert_msg(forward_request_decode(body, strlen(body), &arena, request, &error), "%s: %s", body, error.message);
+    ck_assert_msg(forward_request_decode(&(struct request_body){BODY_JSON, body, strlen(body)}, &arena, request, &error), "%s: %s", body, error.message);
 }
 
 #define T1 "[0,0,0,0]"

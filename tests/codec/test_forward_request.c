@@ -19,7 +19,7 @@ static bool decode(const char *body, size_t length, struct forward_request *requ
     char *exact = malloc(length + !length); /* so that a sanitizer sees a read behind the end */
     memcpy(exact, body, length);
     arena_for_body(&arena, length);
-    bool right = forward_request_decode(exact, length, &arena, request, error);
+    bool right = forward_request_decode(&(struct request_body){BODY_JSON, exact, length}, &arena, request, error);
     ck_assert_uint_eq(arena.used, BEFORE_BODY + held_bytes(request));
     ck_assert(right || arena.used == BEFORE_BODY);
     free(exact);
@@ -316,7 +316,7 @@ START_TEST(test_full_arena)
         free_memory();
         ck_assert(arena_reserve(&arena, capacity));
         arena.capacity = capacity;
-        if (forward_request_decode(FULL, sizeof FULL - 1, &arena, &q, &error))
+        if (forward_request_decode(&(struct request_body){BODY_JSON, FULL, sizeof FULL - 1}, &arena, &q, &error))
             break;
         expect_error(&error, ERROR_OUT_OF_MEMORY, NULL, "", "a full arena");
         ck_assert_uint_eq(arena.used, 0);

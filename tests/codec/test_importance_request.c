@@ -19,7 +19,7 @@ static bool decode(const char *body, size_t length, struct importance_request *r
     char *exact = malloc(length + !length); /* so that a sanitizer sees a read behind the end */
     memcpy(exact, body, length);
     arena_for_body(&arena, length);
-    bool right = importance_request_decode(exact, length, &arena, request, error);
+    bool right = importance_request_decode(&(struct request_body){BODY_JSON, exact, length}, &arena, request, error);
     ck_assert_uint_eq(arena.used, BEFORE_BODY + held_bytes(&request->forward));
     ck_assert(right || arena.used == BEFORE_BODY);
     free(exact);

@@ -79,7 +79,7 @@ static bool run(struct arena *arena, struct arena *composed, struct error *error
     const struct forward_timing timing = {0};
     struct forward_result result = {
         .output = (float *)zeros, .attention = (float *)zeros, .heads = (float *)zeros, .value = (float *)zeros};
-    if (!forward_request_decode(REQUEST, sizeof REQUEST - 1, arena, &request, error) ||
+    if (!forward_request_decode(&(struct request_body){BODY_JSON, REQUEST, sizeof REQUEST - 1}, arena, &request, error) ||
         !forward_request_check(&request, &SHAPE, &problem, error) ||
         !forward_answer_compose(&request, &SHAPE, &problem, &result, "demo", "digest", &timing, &parallel_serial,
                                 composed, &pieces, error) ||
@@ -101,7 +101,7 @@ static bool run_importance(struct arena *arena, struct text *text, struct error 
     const struct importance found = {.importance = importance, .plan = plan, .n_rows = 1};
     struct importance_request request;
     struct forward_input problem;
-    return importance_request_decode(BODY, sizeof BODY - 1, arena, &request, error) &&
+    return importance_request_decode(&(struct request_body){BODY_JSON, BODY, sizeof BODY - 1}, arena, &request, error) &&
            forward_request_check(&request.forward, &SHAPE, &problem, error) &&
            importance_answer_encode(&request, 2, &found, "demo", "digest", text, error);
 }
@@ -200,7 +200,7 @@ static void expect_enough(const char *body, size_t length)
     struct error error;
     arena_for_body(&arena, length);
     allocations = 0;
-    bool right = forward_request_decode(body, length, &arena, &request, &error);
+    bool right = forward_request_decode(&(struct request_body){BODY_JSON, body, length}, &arena, &request, &error);
     unsigned long found = allocations;
     ck_assert_msg(right || error.code == ERROR_INVALID, "%s", error.message);
     ck_assert_uint_eq(found, 0);

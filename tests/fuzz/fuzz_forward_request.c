@@ -78,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct error error = {0};
     memset(&request, 0x55, sizeof request);
     check(isa_choose(NULL, &error) && arena_reserve(&arena, forward_request_decoded_bytes(size)));
-    if (!forward_request_decode((const char *)data, size, &arena, &request, &error)) {
+    if (!forward_request_decode(&(struct request_body){BODY_JSON, (const char *)data, size}, &arena, &request, &error)) {
         check(error.code != ERROR_NONE && error.message[0] && error.code != ERROR_OUT_OF_MEMORY);
         check(arena.used == 0 && !request.input.data && !request.weights);
         arena_free(&arena);

@@ -157,7 +157,7 @@ static void compare_generic(const char *body, size_t length, unsigned member, bo
     struct arena arena = {0};
     struct error error = {0};
     check(isa_choose("generic", &error) && arena_reserve(&arena, forward_request_decoded_bytes(length)));
-    check(forward_request_decode(body, length, &arena, &request, &error) == accepted);
+    check(forward_request_decode(&(struct request_body){BODY_JSON, body, length}, &arena, &request, &error) == accepted);
     if (accepted) {
         struct decoded a = member_of(&request, member), b = member_of(best, member);
         check(a.rank == b.rank && a.count == b.count && memcmp(a.shape, b.shape, a.rank * sizeof *a.shape) == 0);
@@ -186,7 +186,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct arena arena = {0};
     struct error error = {0};
     check(isa_choose(NULL, &error) && arena_reserve(&arena, forward_request_decoded_bytes(length)));
-    bool accepted = forward_request_decode(body, length, &arena, &request, &error);
+    bool accepted = forward_request_decode(&(struct request_body){BODY_JSON, body, length}, &arena, &request, &error);
     json_t *root = json_loadb(body, length, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, NULL);
     bool alone = !root || json_object_size(root) == (member ? 2 : 1); /* the value did not bring members of its own */
     const json_t *value = json_object_get(root, MEMBER[member].name);

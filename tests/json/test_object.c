@@ -97,7 +97,7 @@ START_TEST(an_object_without_members)
     struct error error;
     json_reader_init(&r, "{\"a\":1}", 7);
     ck_assert(!json_read_object(&r, NULL, 0, NULL, NULL, &error));
-    ck_assert_str_eq(error.message, "unknown member \"a\"; the object has no members");
+    ck_assert_str_eq(error.message, "unknown member \"a\"; there are no members here");
     json_reader_init(&r, "{}", 2);
     ck_assert(json_read_object(&r, NULL, 0, NULL, NULL, &error));
 }
