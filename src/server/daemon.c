@@ -34,14 +34,34 @@ static uint64_t proxy_deadline(const struct request *request)
     return milliseconds ? clock_ns() + milliseconds * CLOCK_MILLISECOND : CLOCK_NEVER;
 }
 
-static bool is_json(const char *content_type)
+/* The form of the body. Without a Content-Type it is JSON. */
+static bool check_content_type(struct request *request, struct error *error)
 {
-    static const char json[] = "application/json";
-    size_t length = sizeof json - 1;
-    if (strncasecmp(content_type, json, length) != 0)
-        return false;
-    return content_type[length + strspn(content_type + length, " \t")] == ';' ||
-           content_type[length + strspn(content_type + length, " \t")] == '\0';
+    const char *sent = header(request, MHD_HTTP_HEADER_CONTENT_TYPE);
+    request->content = sent ? media_type_of(sent) : MEDIA_JSON;
+    if (request->content != MEDIA_TYPE_COUNT && route_takes(request->route, request->content))
+        return true;
+    const bool both = route_takes(request->route, MEDIA_SAFETENSORS);
+    return error_set(error, ERROR_UNSUPPORTED_MEDIA_TYPE,
+                     "Content-Type \"%.100s\" is not supported; send application/json%s (with curl: -H "
+                     "'Content-Type: application/json')",
+                     sent, both ? " or application/x-safetensors" : "");
+}
+
+static enum MHD_Result see_accept(void *context, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    (void)kind;
+    if (value && strcasecmp(name, MHD_HTTP_HEADER_ACCEPT) == 0)
+        accept_read(context, value);
+    return MHD_YES;
+}
+
+/* The form of the answer. */
+static enum media_type accepted(const struct request *request)
+{
+    struct accept accept = {0};
+    MHD_get_connection_values(request->mhd, MHD_HEADER_KIND, see_accept, &accept);
+    return accept_choose(&accept);
 }
 
 /* Length of the body that the headers announce; 0 for none, and for chunks. */
@@ -65,12 +85,9 @@ static bool check_headers(struct request *request, struct error *error)
                          expect);
     if (!route_takes_body(request->route))
         return true;
-    const char *type = header(request, MHD_HTTP_HEADER_CONTENT_TYPE);
-    if (type && !is_json(type))
-        return error_set(error, ERROR_UNSUPPORTED_MEDIA_TYPE,
-                         "Content-Type \"%.100s\" is not supported; send application/json (with curl: -H "
-                         "'Content-Type: application/json')",
-                         type);
+    request->accepted = accepted(request);
+    if (!check_content_type(request, error))
+        return false;
     return content_coding_check_body(request, error) && request_expect_body(request, announced(request), error);
 }
 

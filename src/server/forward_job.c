@@ -66,12 +66,20 @@ bool forward_job_check_answer(const struct forward_job *job, size_t bytes, const
 
 /* ---- from the body to a job that can be computed */
 
+/* The form of the body is what its Content-Type said. */
+static struct request_body body_of(const struct request *request)
+{
+    const enum body_form form = request->content == MEDIA_SAFETENSORS ? BODY_SAFETENSORS : BODY_JSON;
+    return (struct request_body){form, request->body.base, request->body_length};
+}
+
 /* The job with memory for all that its body can decode to. */
 static struct forward_job *create(struct request *request, const struct forward_route *route, struct error *error)
 {
+    const struct request_body body = body_of(request);
     size_t bytes = 0;
-    if (!arena_need(&bytes, route->job_bytes) ||
-        !size_add(bytes, forward_request_decoded_bytes(request->body_length), &bytes))
+    if (!arena_need(&bytes, route->job_bytes) || !size_add(bytes, forward_request_decoded_bytes(body.length), &bytes) ||
+        !size_add(bytes, request_body_heap_bytes(&body), &bytes)) /* charged, though it is taken elsewhere */
         bytes = SIZE_MAX;
     if (!request_take_memory(request, bytes, false, &request->work, error))
         return NULL;
@@ -82,11 +90,6 @@ static struct forward_job *create(struct request *request, const struct forward_
     job->work_charged = bytes;
     job->stage_began = clock_ns();
     return job;
-}
-
-static struct request_body body_of(const struct request *request)
-{
-    return (struct request_body){BODY_JSON, request->body.base, request->body_length};
 }
 
 static bool decode(struct forward_job *job, struct error *error)

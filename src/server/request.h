@@ -11,6 +11,7 @@
 #include "server/answer.h"
 #include "server/content_coding.h"
 #include "server/context.h"
+#include "server/media_type.h"
 #include "server/request_id.h"
 
 #include <microhttpd.h>
@@ -50,6 +51,8 @@ struct request {
     uint64_t proxy_deadline;    /* what the proxy in front said of it; CLOCK_NEVER: nothing */
     uint64_t submitted;         /* when the job was queued */
     _Atomic uint64_t next_look; /* when the client's socket is looked at again */
+    enum media_type content;    /* of the body */
+    enum media_type accepted;   /* what the answer should be, where it can */
     struct arena body;          /* what has come of the body, from its base on: body_length bytes */
     size_t body_length, body_capacity, bytes_in;
     struct arena work;                   /* the job's own structure, and what it has decoded */

@@ -9,14 +9,20 @@ struct route {
     const char *method; /* "GET" answers HEAD too */
     const char *pattern;
     route_handler *handle;
+    bool takes_tensors; /* a body may be safetensors */
 };
 
+/* clang-format off */
 static const struct route ROUTES[] = {
-    {"POST", "/v1/forward", forward_handle},     {"POST", "/v1/heads/importance", importance_handle},
-    {"GET", "/v1/weights", weights_list_handle}, {"GET", "/v1/weights/{name}", weights_get_handle},
-    {"GET", "/healthz", healthz_handle},         {"GET", "/readyz", readyz_handle},
-    {"GET", "/openapi.json", openapi_handle},
+    {"POST", "/v1/forward", forward_handle, true},
+    {"POST", "/v1/heads/importance", importance_handle, true},
+    {"GET", "/v1/weights", weights_list_handle, false},
+    {"GET", "/v1/weights/{name}", weights_get_handle, false},
+    {"GET", "/healthz", healthz_handle, false},
+    {"GET", "/readyz", readyz_handle, false},
+    {"GET", "/openapi.json", openapi_handle, false},
 };
+/* clang-format on */
 
 /* The path of an origin-form ("/a?b") or absolute-form ("http://host/a?b") target. */
 static const char *path_of(const char *target, size_t *length)
@@ -121,6 +127,11 @@ const char *route_allow(const struct route *route)
 bool route_takes_body(const struct route *route)
 {
     return strcmp(route->method, "POST") == 0;
+}
+
+bool route_takes(const struct route *route, enum media_type type)
+{
+    return type == MEDIA_JSON || (type == MEDIA_SAFETENSORS && route->takes_tensors);
 }
 
 bool route_is_probe(const struct route *route)

@@ -20,6 +20,8 @@ const char *route_pattern(const struct route *route);
 const char *route_allow(const struct route *route);
 /* Whether it reads a body. */
 bool route_takes_body(const struct route *route);
+/* Whether a body may be of this type. */
+bool route_takes(const struct route *route, enum media_type type);
 /* Whether it is asked by probes, again and again. */
 bool route_is_probe(const struct route *route);
 void route_handle(struct request *request);
