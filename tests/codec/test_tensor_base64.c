@@ -2,10 +2,10 @@
  * arithmetic on doubles and an encoder of one bit group a step. */
 #include "base/isa.h"
 #include "codec/expect.h"
+#include "codec/numbers.h"
 #include "codec/tensor_base64.h"
 #include "json/reader.h"
 
-#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,9 +18,6 @@ static void free_memory(void)
 {
     arena_free(&arena);
 }
-
-static const enum dtype FLOATS[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16, DTYPE_F64};
-enum { FLOAT_FORMATS = sizeof FLOATS / sizeof *FLOATS };
 
 /* As it stands in a body, '/' as "\/" where `escape`. */
 static char *encode_slowly(const unsigned char *data, size_t length, bool escape, size_t *characters)
@@ -41,59 +38,6 @@ static char *encode_slowly(const unsigned char *data, size_t length, bool escape
     return text;
 }
 
-/* The value of a half: sign, five bits of exponent, ten of fraction. */
-static float value_of_f16(unsigned bits)
-{
-    int exponent = bits >> 10 & 31, fraction = bits & 1023;
-    double magnitude = exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
-    return (float)(bits & 0x8000 ? -magnitude : magnitude);
-}
-
-/* COUNT random finite numbers; `expected` as float32. */
-static void write_numbers(enum dtype dtype, unsigned char *data, float *expected)
-{
-    for (size_t i = 0; i < COUNT; i++) {
-        uint32_t bits = (uint32_t)rand() << 16 ^ (uint32_t)rand();
-        double wide = ldexp((double)(int32_t)bits, -20);
-        uint16_t half = (uint16_t)bits, cut;
-        switch (dtype) {
-        case DTYPE_F16:
-            half = (half & 0x7C00) == 0x7C00 ? half & 0x83FF : half;
-            memcpy(data + 2 * i, &half, 2);
-            expected[i] = value_of_f16(half);
-            break;
-        case DTYPE_BF16:
-            expected[i] = (float)wide;
-            memcpy(&bits, expected + i, 4);
-            cut = (uint16_t)(bits >> 16);
-            bits = (uint32_t)cut << 16;
-            memcpy(expected + i, &bits, 4);
-            memcpy(data + 2 * i, &cut, 2);
-            break;
-        case DTYPE_F64:
-            memcpy(data + 8 * i, &wide, 8);
-            expected[i] = (float)wide;
-            break;
-        default:
-            expected[i] = (float)wide;
-            memcpy(data + 4 * i, expected + i, 4);
-        }
-    }
-}
-
-/* Replaces a number by infinity. */
-static void make_infinite(enum dtype dtype, unsigned char *number)
-{
-    static const unsigned char f32[] = {0, 0, 0x80, 0x7F}, f16[] = {0, 0x7C}, bf16[] = {0x80, 0x7F},
-                               f64[] = {0, 0, 0, 0, 0, 0, 0xF0, 0x7F};
-    memcpy(number,
-           dtype == DTYPE_F32    ? f32
-           : dtype == DTYPE_F16  ? f16
-           : dtype == DTYPE_BF16 ? bf16
-                                 : f64,
-           dtype_bytes(dtype));
-}
-
 static bool begin(int isa)
 {
     struct error error;
@@ -112,7 +56,7 @@ START_TEST(test_numbers)
     char words[64];
     if (!begin(_i / FLOAT_FORMATS))
         return;
-    write_numbers(dtype, data, expected);
+    write_numbers(dtype, COUNT, data, expected);
     static const size_t counts[] = {1, 2, 3, 5, 31, 100, 1024, 1536, 1537, COUNT};
     for (size_t n = 0; n < 2 * sizeof counts / sizeof *counts; n++) {
         size_t count = counts[n / 2], bytes = count * dtype_bytes(dtype);
@@ -140,7 +84,7 @@ START_TEST(test_faults)
     struct error error;
     if (!begin(_i / FLOAT_FORMATS))
         return;
-    write_numbers(dtype, data, expected);
+    write_numbers(dtype, COUNT, data, expected);
     for (size_t turn = 0; turn < 60; turn++) {
         size_t bytes = COUNT * dtype_bytes(dtype), at = (size_t)rand() % COUNT;
         unsigned char *number = data + at * dtype_bytes(dtype), kept[8];
