@@ -7,9 +7,7 @@
 #include "codec/base64.h"
 #include "codec/forward_returned.h"
 #include "codec/tensor_write.h"
-#include "json/number.h"
 
-#include <math.h>
 #include <string.h>
 
 /* What stands around the tensors: the members' names, three numbers of 20 digits at most, four times of 43. */
@@ -140,20 +138,11 @@ static bool add_top_k(struct answer_pieces *pieces, const struct forward_request
     return true;
 }
 
-static void write_name(struct text *text, const char *separator, const char *name)
+static void write_name(struct text *text, const char *name)
 {
-    text_append_string(text, separator);
-    text_append(text, "\"", 1);
+    text_append(text, ",\"", 2);
     text_append_string(text, name);
     text_append(text, "\":", 2);
-}
-
-static void write_time(struct text *text, const char *name, double us)
-{
-    char digits[NUMBER_FIXED_BYTES(1)];
-    char *end = number_write_fixed(digits, isfinite(us) && us > 0 && us < 1e15 ? (float)us : 0.0f, 1);
-    text_append_string(text, name);
-    text_append(text, digits, (size_t)(end - digits));
 }
 
 /* What stands before the tensors. */
@@ -170,12 +159,8 @@ static void write_beginning(struct text *text, const struct forward_request *req
     text_append_json(text, weights, strlen(weights));
     text_append_string(text, ",\"digest\":");
     text_append_json(text, digest, strlen(digest));
-    text_append_string(text, ",\"shapes\":{");
-    for (size_t i = 0; i < count; i++) {
-        write_name(text, i ? "," : "", list[i].name);
-        tensor_write_shape(text, list[i].shape, list[i].rank);
-    }
-    text_append(text, "}", 1);
+    text_append_string(text, ",\"shapes\":");
+    returned_write_shapes(text, list, count);
 }
 
 /* What stands behind them. */
@@ -183,10 +168,8 @@ static void add_end(struct answer_pieces *pieces, size_t fully_masked_rows, cons
 {
     struct text *text = &pieces->literal;
     text_append_format(text, ",\"fully_masked_rows\":%zu", fully_masked_rows);
-    write_time(text, ",\"timing_us\":{\"parse\":", timing->parse_us);
-    write_time(text, ",\"queue\":", timing->queue_us);
-    write_time(text, ",\"compute\":", timing->compute_us);
-    text_append_string(text, ",\"encode\":");
+    text_append_string(text, ",\"timing_us\":");
+    forward_timing_write(text, timing);
     answer_pieces_add_written_us(pieces);
     text_append(text, "}}", 2);
 }
@@ -212,7 +195,7 @@ bool forward_answer_compose(const struct forward_request *request, const struct 
             number_bytes = list[i].is_map && most.bits < NUMBER_TWO_BITS ? tensor_write_weight_bytes(request->decimals)
                                                                          : tensor_write_number_bytes(request->decimals);
         }
-        write_name(&pieces->literal, ",", list[i].name);
+        write_name(&pieces->literal, list[i].name);
         if (list[i].kept) {
             if (!add_top_k(pieces, request, &list[i], number_bytes, parallel, arena, error))
                 return false;

@@ -6,12 +6,8 @@
 #include "base/error.h"
 #include "codec/answer_pieces.h"
 #include "codec/forward_request.h"
+#include "codec/forward_timing.h"
 #include "engine/parallel.h"
-
-/* What happened to the request before its answer is made. */
-struct forward_timing {
-    double parse_us, queue_us, compute_us;
-};
 
 /* What forward_answer_bytes reckons for the set's name and its digest as JSON text. */
 #define FORWARD_ANSWER_NAME_BYTES 512

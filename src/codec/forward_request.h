@@ -24,7 +24,8 @@ enum forward_return_index { FORWARD_RETURNS(FORWARD_RETURN_INDEX) FORWARD_RETURN
 enum forward_return { FORWARD_RETURNS(FORWARD_RETURN_BIT) };
 #undef FORWARD_RETURN_BIT
 
-enum tensor_encoding { ENCODING_JSON, ENCODING_BASE64 };
+/* How an answer carries its tensors. The last is not asked for by `encoding`, but by what the client accepts. */
+enum tensor_encoding { ENCODING_JSON, ENCODING_BASE64, ENCODING_SAFETENSORS };
 
 /* The most entries of include_heads: far more than any layer has heads, and few enough to hold. */
 #define FORWARD_MAX_INCLUDE_HEADS 65536

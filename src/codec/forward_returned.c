@@ -2,6 +2,7 @@
 #include "codec/forward_returned.h"
 
 #include "base/size.h"
+#include "codec/tensor_write.h"
 #include "codec/top_k.h"
 
 #include <math.h>
@@ -38,6 +39,18 @@ size_t returned_list(const struct forward_request *request, const struct attenti
             memmove(one->shape, one->shape + 1, --one->rank * sizeof *one->shape);
     }
     return count;
+}
+
+void returned_write_shapes(struct text *text, const struct returned_tensor *list, size_t count)
+{
+    text_append(text, "{", 1);
+    for (size_t i = 0; i < count; i++) {
+        text_append_string(text, i ? ",\"" : "\"");
+        text_append_string(text, list[i].name);
+        text_append(text, "\":", 2);
+        tensor_write_shape(text, list[i].shape, list[i].rank);
+    }
+    text_append(text, "}", 1);
 }
 
 size_t returned_count(const struct returned_tensor *tensor)

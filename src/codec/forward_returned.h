@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "codec/forward_request.h"
 #include "engine/parallel.h"
 #include "json/number_rows.h"
@@ -25,6 +26,9 @@ struct returned_tensor {
 size_t returned_list(const struct forward_request *request, const struct attention_shape *shape,
                      const struct forward_input *problem, const struct forward_result *result,
                      struct returned_tensor list[FORWARD_RETURN_COUNT]);
+
+/* Appends an object of their shapes: {"output":[1,4,64],"attention":[1,8,4,4]}. */
+void returned_write_shapes(struct text *text, const struct returned_tensor *list, size_t count);
 
 /* The product of the shape, which is a size where the data is there. */
 size_t returned_count(const struct returned_tensor *tensor);

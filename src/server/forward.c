@@ -3,6 +3,7 @@
 
 #include "base/size.h"
 #include "codec/forward_answer.h"
+#include "codec/forward_tensors.h"
 #include "server/forward_job.h"
 
 struct forward_call {
@@ -14,14 +15,37 @@ static bool decode(struct forward_job *job, const struct request_body *body, str
 {
     struct forward_call *call = (struct forward_call *)job;
     job->asked = &call->asked;
-    return forward_request_decode(body, arena, &call->asked, error);
+    if (!forward_request_decode(body, arena, &call->asked, error))
+        return false;
+    if (job->request->accepted == MEDIA_SAFETENSORS)
+        call->asked.encoding = ENCODING_SAFETENSORS;
+    return true;
+}
+
+/* The functions of a form of the answer: forward_answer.h has what they do. */
+struct forward_form {
+    bool (*bytes)(const struct forward_request *request, const struct attention_shape *shape,
+                  const struct forward_input *problem, size_t *bytes, struct error *error);
+    size_t (*memory)(const struct forward_request *request, const struct attention_shape *shape,
+                     const struct forward_input *problem);
+    bool (*compose)(const struct forward_request *request, const struct attention_shape *shape,
+                    const struct forward_input *problem, const struct forward_result *result, const char *weights,
+                    const char *digest, const struct forward_timing *timing, const struct parallel *parallel,
+                    struct arena *arena, struct answer_pieces *pieces, struct error *error);
+};
+
+static const struct forward_form *form_of(const struct forward_job *job)
+{
+    static const struct forward_form json = {forward_answer_bytes, forward_answer_memory, forward_answer_compose},
+                                     tensors = {forward_tensors_bytes, forward_tensors_memory, forward_tensors_compose};
+    return job->asked->encoding == ENCODING_SAFETENSORS ? &tensors : &json;
 }
 
 static bool within_limits(struct forward_job *job, struct error *error)
 {
     job->flop = forward_flop(&job->set->shape, &job->input);
     return forward_job_check_flop(job, job->flop, error) &&
-           forward_answer_bytes(job->asked, &job->set->shape, &job->input, &job->answer_bytes, error) &&
+           form_of(job)->bytes(job->asked, &job->set->shape, &job->input, &job->answer_bytes, error) &&
            forward_job_check_answer(job, job->answer_bytes,
                                     "ask for less with return, include_heads, top_k or encoding, or raise the setting",
                                     error);
@@ -78,7 +102,7 @@ static bool reserve(struct forward_job *job, struct error *error)
 
 static size_t compose_bytes(const struct forward_job *job)
 {
-    return forward_answer_memory(job->asked, &job->set->shape, &job->input);
+    return form_of(job)->memory(job->asked, &job->set->shape, &job->input);
 }
 
 static bool compose(struct forward_job *job, const struct parallel *parallel, struct arena *arena,
@@ -87,8 +111,8 @@ static bool compose(struct forward_job *job, const struct parallel *parallel, st
     const struct timing *timing = &job->request->timing;
     const struct forward_timing told = {
         .parse_us = timing->parse_us, .queue_us = timing->queue_us, .compute_us = timing->compute_us};
-    return forward_answer_compose(job->asked, &job->set->shape, &job->input, &job->result, job->set->name,
-                                  job->set->digest, &told, parallel, arena, pieces, error);
+    return form_of(job)->compose(job->asked, &job->set->shape, &job->input, &job->result, job->set->name,
+                                 job->set->digest, &told, parallel, arena, pieces, error);
 }
 
 void forward_handle(struct request *request)

@@ -18,6 +18,7 @@
  * that. */
 #define FLOP_PER_TEXT_BYTE   200.0
 #define FLOP_PER_BASE64_BYTE 40.0
+#define FLOP_PER_RAW_BYTE    10.0 /* where it is copied once */
 
 /* Weights are read once for any number of rows, at some 25 GB/s from memory. */
 #define FLOP_PER_WEIGHT_BYTE 4.0
@@ -122,8 +123,10 @@ static double expected_flop(const struct forward_job *job)
 {
     if (!job->prepared)
         return INFINITY;
-    const double per_byte = job->asked->encoding == ENCODING_BASE64 ? FLOP_PER_BASE64_BYTE : FLOP_PER_TEXT_BYTE;
-    return job->flop + per_byte * (double)job->answer_bytes + content_coding_flop(job->request, job->answer_bytes) +
+    static const double per_byte[] = {[ENCODING_JSON] = FLOP_PER_TEXT_BYTE,
+                                      [ENCODING_BASE64] = FLOP_PER_BASE64_BYTE,
+                                      [ENCODING_SAFETENSORS] = FLOP_PER_RAW_BYTE};
+    return job->flop + per_byte[job->asked->encoding] * (double)job->answer_bytes + content_coding_flop(job->request, job->answer_bytes) +
            FLOP_PER_WEIGHT_BYTE * (double)attention_layer_bytes(job->set->layers[0]);
 }
 
@@ -198,7 +201,8 @@ static bool compose(struct forward_job *job, const struct parallel *parallel, st
         request_give_memory(request, bytes, &memory);
         return false;
     }
-    request->answer.content_type = "application/json";
+    request->answer.content_type =
+        media_type_name(job->asked->encoding == ENCODING_SAFETENSORS ? MEDIA_SAFETENSORS : MEDIA_JSON);
     if (request->answer.form == ANSWER_WHOLE) {
         request->timing.encode_us = answer_written_us(&request->answer);
         request->timing.encoded_whole = true;
