@@ -1,77 +1,11 @@
 /* Answers read back by jansson: members, shapes, every number, and the length that was predicted. */
 #include "codec/expect.h"
 #include "codec/forward_answer.h"
+#include "codec/scene.h"
 
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
-
-/* Distinct extents, so that no two axes can be taken for each other. */
-static const struct attention_shape SHAPE = {
-    .d_model = 7, .num_heads = 5, .num_kv_heads = 5, .d_k = 3, .d_v = 2, .scale = 1, .projected = true};
-
-static const char *const NAMES[FORWARD_RETURN_COUNT] = {"output", "attention", "heads", "query", "key", "value"};
-
-/* One request with the results that an engine might have written. */
-struct scene {
-    struct forward_request request;
-    struct attention_shape shape;
-    struct forward_input problem;
-    struct forward_result result;
-    float *data[FORWARD_RETURN_COUNT];
-    size_t sizes[FORWARD_RETURN_COUNT][4]; /* with the batch axis */
-    unsigned ranks[FORWARD_RETURN_COUNT];
-};
-
-static size_t product(const size_t *shape, unsigned rank)
-{
-    size_t count = 1;
-    for (unsigned i = 0; i < rank; i++)
-        count *= shape[i];
-    return count;
-}
-
-static void set_scene(struct scene *s, size_t batch, size_t queries, size_t keys, bool rank2)
-{
-    *s = (struct scene){.request = {.returned = RETURN_OUTPUT | RETURN_ATTENTION, .decimals = -1}, .shape = SHAPE};
-    s->problem = (struct forward_input){.batch = batch, .query_length = queries, .key_length = keys, .rank2 = rank2};
-}
-
-/* The shapes of the contract, spelled out, and numbers: of maps in [0, 1], else any. */
-static void fill_scene(struct scene *s)
-{
-    size_t B = s->problem.batch, Tq = s->problem.query_length, Tk = s->problem.key_length, H = s->shape.num_heads,
-           maps = s->request.include_heads ? s->request.n_include_heads : H;
-    const size_t sizes[FORWARD_RETURN_COUNT][4] = {{B, Tq, s->shape.d_model},   {B, maps, Tq, Tk},
-                                                   {B, maps, Tq, s->shape.d_v}, {B, H, Tq, s->shape.d_k},
-                                                   {B, H, Tk, s->shape.d_k},    {B, H, Tk, s->shape.d_v}};
-    memcpy(s->sizes, sizes, sizeof sizes);
-    for (unsigned i = 0; i < FORWARD_RETURN_COUNT; i++) {
-        s->ranks[i] = i == 0 ? 3 : 4;
-        if (!(s->request.returned >> i & 1))
-            continue;
-        size_t count = product(s->sizes[i], s->ranks[i]);
-        s->data[i] = malloc(count * sizeof(float));
-        for (size_t j = 0; j < count; j++)
-            s->data[i][j] =
-                i == 1 ? (float)(rand() % 17) / 16 : (float)(rand() - RAND_MAX / 2) / (float)(1 + rand() % 1000);
-    }
-    s->result = (struct forward_result){.output = s->data[0],
-                                        .attention = s->data[1],
-                                        .heads = s->data[2],
-                                        .query = s->data[3],
-                                        .key = s->data[4],
-                                        .value = s->data[5],
-                                        .include_heads = s->request.include_heads,
-                                        .n_maps = maps,
-                                        .fully_masked_rows = 3};
-}
-
-static void free_scene(struct scene *s)
-{
-    for (unsigned i = 0; i < FORWARD_RETURN_COUNT; i++)
-        free(s->data[i]);
-}
 
 /* Composes in just the memory that is predicted, and appends the whole to *text by way of memory that is just as long
  * as the pieces say, so that a sanitizer sees a write behind the end. */
