@@ -79,7 +79,8 @@ static bool run(struct arena *arena, struct arena *composed, struct error *error
     const struct forward_timing timing = {0};
     struct forward_result result = {
         .output = (float *)zeros, .attention = (float *)zeros, .heads = (float *)zeros, .value = (float *)zeros};
-    if (!forward_request_decode(&(struct request_body){BODY_JSON, REQUEST, sizeof REQUEST - 1}, arena, &request, error) ||
+    if (!forward_request_decode(&(struct request_body){BODY_JSON, REQUEST, sizeof REQUEST - 1}, arena, &request,
+                                error) ||
         !forward_request_check(&request, &SHAPE, &problem, error) ||
         !forward_answer_compose(&request, &SHAPE, &problem, &result, "demo", "digest", &timing, &parallel_serial,
                                 composed, &pieces, error) ||
@@ -101,7 +102,8 @@ static bool run_importance(struct arena *arena, struct text *text, struct error 
     const struct importance found = {.importance = importance, .plan = plan, .n_rows = 1};
     struct importance_request request;
     struct forward_input problem;
-    return importance_request_decode(&(struct request_body){BODY_JSON, BODY, sizeof BODY - 1}, arena, &request, error) &&
+    return importance_request_decode(&(struct request_body){BODY_JSON, BODY, sizeof BODY - 1}, arena, &request,
+                                     error) &&
            forward_request_check(&request.forward, &SHAPE, &problem, error) &&
            importance_answer_encode(&request, 2, &found, "demo", "digest", text, error);
 }
@@ -290,6 +292,41 @@ START_TEST(test_safetensors)
 }
 END_TEST
 
+/* A request in the same form: the arena is as it was whenever it fails. */
+START_TEST(test_safetensors_request)
+{
+    static const char HEADER[] =
+        "{\"__metadata__\":{\"weights\":\"\\\"demo\\\"\",\"include_heads\":\"[1]\"},\"input\":{"
+        "\"dtype\":\"F16\",\"shape\":[1,2],\"data_offsets\":[0,4]}}";
+    unsigned char file[8 + sizeof HEADER - 1 + 4] = {sizeof HEADER - 1};
+    const struct request_body body = {BODY_SAFETENSORS, (const char *)file, sizeof file};
+    struct arena arena = {0};
+    memcpy(file + 8, HEADER, sizeof HEADER - 1);
+    arena_for_body(&arena, sizeof file);
+    json_set_alloc_funcs(jansson_malloc, free);
+    long failures = 0;
+    for (;; failures++) {
+        struct forward_request request = {.top_k = 5};
+        struct error error = {0};
+        left = failures;
+        bool right = forward_request_decode(&body, &arena, &request, &error);
+        bool ran_out = left < 0;
+        left = -1;
+        if (!ran_out) {
+            ck_assert_msg(right, "%s", error.message);
+            ck_assert_str_eq(request.weights, "demo");
+            break;
+        }
+        ck_assert(!right);
+        ck_assert(error.code == ERROR_OUT_OF_MEMORY || error.code == ERROR_BAD_ENCODING);
+        ck_assert_uint_eq(arena.used, BEFORE_BODY);
+        ck_assert(!request.weights && !request.top_k);
+    }
+    ck_assert_int_ge(failures, 10);
+    arena_free(&arena);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *s = suite_create("memory");
@@ -297,6 +334,7 @@ Suite *suite(void)
     tcase_add_test(c, test_request_allocates_nothing);
     tcase_add_test(c, test_answer_without_memory);
     tcase_add_test(c, test_safetensors);
+    tcase_add_test(c, test_safetensors_request);
     tcase_add_loop_test(c, test_greedy, 0, sizeof GREEDY / sizeof *GREEDY);
     tcase_add_loop_test(c, test_base64_of_every_format, 0, DTYPE_COUNT);
     tcase_add_test(c, test_many_pieces);

@@ -4,6 +4,7 @@
 #include "base/isa.h"
 #include "codec/forward_answer.h"
 #include "codec/forward_request.h"
+#include "forward_touch.h"
 
 #include <jansson.h>
 #include <stdint.h>
@@ -11,37 +12,6 @@
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(bool holds)
-{
-    if (!holds)
-        abort();
-}
-
-static const struct attention_shape SHAPE = {
-    .d_model = 4, .num_heads = 2, .num_kv_heads = 2, .d_k = 2, .d_v = 2, .scale = 1, .projected = true};
-
-/* Reads the last number of everything that the engine will read. */
-static void touch(const struct forward_request *request, const struct forward_input *problem)
-{
-    size_t queries = problem->batch * problem->query_length, keys = problem->batch * problem->key_length;
-    size_t pairs = queries * problem->key_length;
-    volatile float sum = 0;
-    check(queries > 0 && keys > 0 && (!problem->rank2 || problem->batch == 1));
-    sum += problem->query[queries * SHAPE.d_model - 1] + problem->key[keys * SHAPE.d_model - 1] +
-           problem->value[keys * SHAPE.d_model - 1];
-    if (problem->mask_kind)
-        sum += problem->mask[(problem->mask_kind == FORWARD_MASK_KEYS ? keys : pairs) - 1];
-    if (problem->bias)
-        sum += problem->bias[SHAPE.num_heads * (problem->bias_per_sequence ? pairs : pairs / problem->batch) - 1];
-    if (problem->head_mask)
-        sum += problem->head_mask[SHAPE.num_heads - 1];
-    (void)sum;
-    check(!request->include_heads == !request->n_include_heads && request->n_include_heads <= SHAPE.num_heads);
-    for (size_t i = 0; i < request->n_include_heads; i++)
-        check(request->include_heads[i] < SHAPE.num_heads);
-    check(request->returned && request->decimals >= -1 && request->decimals <= 9);
-}
 
 static void answer(const struct forward_request *request, const struct forward_input *problem)
 {
@@ -78,7 +48,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct error error = {0};
     memset(&request, 0x55, sizeof request);
     check(isa_choose(NULL, &error) && arena_reserve(&arena, forward_request_decoded_bytes(size)));
-    if (!forward_request_decode(&(struct request_body){BODY_JSON, (const char *)data, size}, &arena, &request, &error)) {
+    if (!forward_request_decode(&(struct request_body){BODY_JSON, (const char *)data, size}, &arena, &request,
+                                &error)) {
         check(error.code != ERROR_NONE && error.message[0] && error.code != ERROR_OUT_OF_MEMORY);
         check(arena.used == 0 && !request.input.data && !request.weights);
         arena_free(&arena);
