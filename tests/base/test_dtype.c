@@ -99,6 +99,38 @@ START_TEST(finds_the_first_that_is_not_finite)
 }
 END_TEST
 
+START_TEST(finds_the_first_that_is_no_mask_value)
+{
+    static uint8_t values[5000];
+    static const size_t places[] = {0, 1, 15, 16, 63, 64, 4095, 4999};
+    ck_assert_uint_eq(dtype_first_not_mask(values, 0), 0);
+    for (size_t i = 0; i < sizeof values; i++)
+        values[i] = i % 3 == 0;
+    ck_assert_uint_eq(dtype_first_not_mask(values, sizeof values), sizeof values);
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        const uint8_t kept = values[places[i]];
+        values[places[i]] = (uint8_t)(i % 2 ? 2 : 255);
+        ck_assert_uint_eq(dtype_first_not_mask(values, sizeof values), places[i]);
+        ck_assert_uint_eq(dtype_first_not_mask(values, places[i]), places[i]);
+        values[places[i]] = kept;
+    }
+}
+END_TEST
+
+/* The formats' own masks are in tests/codec/test_raw_tensor.c. */
+START_TEST(masks_of_few_numbers)
+{
+    static const float floats[] = {1, -0.0f, 0, 1, 1.0000001f};
+    static const int64_t wide[] = {1, 0, INT64_MIN};
+    uint8_t mask[5];
+    ck_assert_uint_eq(dtype_to_mask(DTYPE_F32, floats, mask, 5), 4);
+    ck_assert_uint_eq(dtype_to_mask(DTYPE_F32, floats, mask, 4), 4);
+    ck_assert(mask[0] == 1 && mask[1] == 0 && mask[2] == 0 && mask[3] == 1);
+    ck_assert_uint_eq(dtype_to_mask(DTYPE_I64, wide, mask, 3), 2);
+    ck_assert_uint_eq(dtype_to_mask(DTYPE_I32, wide, mask, 0), 0);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *s = suite_create("dtype");
@@ -109,6 +141,8 @@ Suite *suite(void)
     tcase_add_test(c, f32_at_any_alignment);
     tcase_add_test(c, names_both_ways);
     tcase_add_test(c, finds_the_first_that_is_not_finite);
+    tcase_add_test(c, finds_the_first_that_is_no_mask_value);
+    tcase_add_test(c, masks_of_few_numbers);
     suite_add_tcase(s, c);
     return s;
 }

@@ -194,6 +194,38 @@ START_TEST(shown_names_are_cut_between_characters)
 }
 END_TEST
 
+START_TEST(plain_names_are_shown_as_they_are)
+{
+    char shown[NAMES_SHOWN_BYTES], text[256] = "";
+    names_show_plain("a\\u0041\"\n\xC3\xA9", shown);
+    ck_assert_str_eq(shown, "a\\u0041\"?\xC3\xA9");
+    for (int i = 0; i < 50; i++)
+        strcat(text, "\xC3\xA9");
+    names_show_plain(text, shown);
+    ck_assert_uint_eq(strlen(shown), 2 * 34 + 3);
+    ck_assert_str_eq(shown + strlen(shown) - 5, "\xC3\xA9...");
+    names_show_plain("", shown);
+    ck_assert_str_eq(shown, "");
+}
+END_TEST
+
+START_TEST(unknown_names_are_explained)
+{
+    static const char *const known[] = {"input", "bias"};
+    char text[128], little[20];
+    names_unknown("tensor", "inptu", known, 2, text, sizeof text);
+    ck_assert_str_eq(text, "unknown tensor \"inptu\"; did you mean \"input\"?");
+    names_unknown("tensor", "zzzz", known, 2, text, sizeof text);
+    ck_assert_str_eq(text, "unknown tensor \"zzzz\"; the tensors here are \"input\", \"bias\"");
+    names_unknown("member", "zzzz", known, 0, text, sizeof text);
+    ck_assert_str_eq(text, "unknown member \"zzzz\"; there are no members here");
+    for (size_t size = 1; size <= sizeof little; size++) {
+        names_unknown("tensor", "zzzz", known, 2, little, size);
+        ck_assert_uint_eq(strlen(little), size - 1);
+    }
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *suite = suite_create("names");
@@ -205,6 +237,8 @@ Suite *suite(void)
     tcase_add_test(cases, the_number_of_members_is_limited);
     tcase_add_test(cases, many_members_cost_little);
     tcase_add_test(cases, shown_names_are_cut_between_characters);
+    tcase_add_test(cases, plain_names_are_shown_as_they_are);
+    tcase_add_test(cases, unknown_names_are_explained);
     suite_add_tcase(suite, cases);
     return suite;
 }

@@ -146,6 +146,40 @@ START_TEST(lines_count_from_one)
 }
 END_TEST
 
+START_TEST(a_member_by_itself_has_its_place)
+{
+    struct json_reader r;
+    struct error error;
+    bool value;
+    json_reader_init_member(&r, "causal", "[1, true, 7", 11);
+    ck_assert(json_enter_array(&r, &error));
+    ck_assert_int_eq(json_next_element(&r, &error), JSON_ITEM);
+    ck_assert(!json_read_bool(&r, &value, &error));
+    ck_assert_str_eq(error.pointer, "/causal/0");
+    ck_assert(json_skip(&r, NULL, NULL, &error));
+    ck_assert_int_eq(json_next_element(&r, &error), JSON_ITEM);
+    ck_assert(json_read_bool(&r, &value, &error));
+    ck_assert_int_eq(json_next_element(&r, &error), JSON_ITEM);
+    ck_assert(json_skip(&r, NULL, NULL, &error));
+    ck_assert_int_eq(json_next_element(&r, &error), JSON_FAILED);
+    ck_assert_str_eq(error.pointer, "/causal");
+    json_reader_init_member(&r, "causal", "true 1", 6);
+    ck_assert(json_read_bool(&r, &value, &error));
+    ck_assert(!json_finish(&r, &error));
+    ck_assert_int_eq(error.code, ERROR_NOT_JSON);
+}
+END_TEST
+
+START_TEST(pointers_of_plain_names)
+{
+    char pointer[16];
+    ck_assert_str_eq(json_pointer_of("a/b~c\\d", pointer, sizeof pointer), "/a~1b~0c\\d");
+    ck_assert_str_eq(json_pointer_of("", pointer, sizeof pointer), "/");
+    ck_assert_str_eq(json_pointer_of("0123456789abcdefgh", pointer, sizeof pointer), "/0123456789abcd");
+    ck_assert_str_eq(json_pointer_of("0123456789abc/", pointer, sizeof pointer), "/0123456789abc");
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *suite = suite_create("place");
@@ -155,6 +189,8 @@ Suite *suite(void)
     tcase_add_test(cases, pointers_follow_the_walk);
     tcase_add_test(cases, long_pointers_are_cut_between_characters);
     tcase_add_test(cases, lines_count_from_one);
+    tcase_add_test(cases, a_member_by_itself_has_its_place);
+    tcase_add_test(cases, pointers_of_plain_names);
     suite_add_tcase(suite, cases);
     return suite;
 }
