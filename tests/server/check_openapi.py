@@ -8,6 +8,7 @@ python3-jsonschema is not there, unless CI is "true"."""
 import json
 import os
 import re
+import struct
 import sys
 
 try:
@@ -161,6 +162,8 @@ def check_reply(document, path, method, reply, status, place):
     media = response.get("content", {}).get(reply.media_type)
     if not check(media is not None, place, "media type %r is not described for %d" % (reply.media_type, reply.status)):
         return None
+    if not reply.media_type.endswith("json"):
+        return None
     try:
         body = read_json(reply.body.decode("utf-8"))
     except ValueError as error:
@@ -206,6 +209,23 @@ def check_examples(server, document):
                     check(shape == body["shapes"].get(name), place,
                           "%s has shape %s, shapes says %s" % (name, shape, body["shapes"].get(name)))
     check(posted > 0, "examples", "there is none")
+
+
+def check_files(server, document):
+    """A safetensors file is taken and given where the description says so, and is a problem where it is none."""
+    kind = "application/x-safetensors"
+    header = b'{"input":{"dtype":"F32","shape":[1,64],"data_offsets":[0,256]}}'
+    body = struct.pack("<Q", len(header)) + header + struct.pack("<64f", *[0.5] * 64)
+    for path, item in document["paths"].items():
+        operation = item.get("post", {})
+        if kind not in operation.get("requestBody", {}).get("content", {}):
+            continue
+        place = "a file to " + path
+        reply = server.request("POST", path, body, {"Content-Type": kind, "Accept": kind})
+        check_reply(document, path, "post", reply, 200, place)
+        described = kind in whole(document, operation["responses"]["200"])["content"]
+        check(reply.media_type == (kind if described else "application/json"), place, "answered with %s" % reply.media_type)
+        check_reply(document, path, "post", server.request("POST", path, body[:-1], {"Content-Type": kind, "Accept": kind}), 400, place + ", cut")
 
 
 def check_gets(server, document):
@@ -294,6 +314,7 @@ def main():
             served = read_json(server.request("GET", "/openapi.json").body.decode("utf-8"))
             check(served == document, "GET /openapi.json", "the served document is not the file %s" % os.path.basename(path))
             check_examples(server, document)
+            check_files(server, document)
             check_gets(server, document)
             check_bad_requests(server, document)
             check(server.process.poll() is None, "the server", "it ended with exit code %s" % server.process.poll())
