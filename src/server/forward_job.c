@@ -14,6 +14,10 @@
  * 0.1 ms. */
 #define DECODE_AT_ONCE_BYTES ((size_t)64 << 10)
 
+/* The same for tensors given as bytes, and for what their header may take, which is 5 KiB of text. */
+#define DECODE_AT_ONCE_RAW_BYTES    ((size_t)512 << 10)
+#define DECODE_AT_ONCE_HEADER_BYTES ((size_t)512 << 10)
+
 /* What a byte of answer is worth beside the computation: text is written at about 2 ns a byte, base64 at a fifth of
  * that. */
 #define FLOP_PER_TEXT_BYTE   200.0
@@ -72,6 +76,14 @@ static struct request_body body_of(const struct request *request)
 {
     const enum body_form form = request->content == MEDIA_SAFETENSORS ? BODY_SAFETENSORS : BODY_JSON;
     return (struct request_body){form, request->body.base, request->body_length};
+}
+
+static bool decoded_at_once(const struct request *request)
+{
+    const struct request_body body = body_of(request);
+    if (body.form == BODY_SAFETENSORS)
+        return body.length <= DECODE_AT_ONCE_RAW_BYTES && request_body_heap_bytes(&body) <= DECODE_AT_ONCE_HEADER_BYTES;
+    return body.length <= DECODE_AT_ONCE_BYTES;
 }
 
 /* The job with memory for all that its body can decode to. */
@@ -135,7 +147,7 @@ void forward_job_begin(struct request *request, const struct forward_route *rout
     struct error error;
     request_seen(request);
     struct forward_job *job = create(request, route, &error);
-    if (!job || (request->body_length <= DECODE_AT_ONCE_BYTES && !forward_job_prepare(job, &error))) {
+    if (!job || (decoded_at_once(request) && !forward_job_prepare(job, &error))) {
         request_fail(request, &error);
         return;
     }
