@@ -163,6 +163,22 @@ static size_t importance_request(char *to, size_t size)
                             body);
 }
 
+/* Zeros as safetensors, answered in the same form. */
+static size_t tensors_request(char *to, size_t size)
+{
+    static const char header[] = "{\"__metadata__\":{\"id\":\"7\"},\"input\":{\"dtype\":\"F32\",\"shape\":[1,64],"
+                                 "\"data_offsets\":[0,256]}}";
+    char body[8 + sizeof header - 1 + 256] = {sizeof header - 1};
+    memcpy(body + 8, header, sizeof header - 1);
+    size_t length =
+        (size_t)snprintf(to, size,
+                         HEAD("POST /v1/forward") "Content-Type: application/x-safetensors\r\nAccept: "
+                                                  "application/x-safetensors\r\nContent-Length: %zu\r\n\r\n",
+                         sizeof body);
+    memcpy(to + length, body, sizeof body);
+    return length + sizeof body;
+}
+
 START_TEST(answers)
 {
     static const char *const simple[] = {HEAD("GET /v1/weights") "\r\n", HEAD("GET /v1/weights/demo") "\r\n",
@@ -170,7 +186,7 @@ START_TEST(answers)
                                          HEAD("GET /none") "\r\n"};
     static const char *const wanted[] = {"HTTP/1.1 200", "HTTP/1.1 200", "HTTP/1.1 404", "HTTP/1.1 200",
                                          "HTTP/1.1 404", "HTTP/1.1 200", "HTTP/1.1 422", "HTTP/1.1 200",
-                                         "HTTP/1.1 200", "HTTP/1.1 200"};
+                                         "HTTP/1.1 200", "HTTP/1.1 200", "HTTP/1.1 200"};
     static char request[4096], control[4096], answer[1 << 20];
     size_t control_length = forward_request(control, sizeof control, true, false), length;
     if (_i < 5)
@@ -178,7 +194,7 @@ START_TEST(answers)
     else if (_i < 8)
         length = forward_request(request, sizeof request, _i != 6, _i == 7);
     else
-        length = (_i == 8 ? importance_request : gzip_request)(request, sizeof request);
+        length = (_i == 8 ? importance_request : _i == 9 ? gzip_request : tensors_request)(request, sizeof request);
 
     size_t failures = 0;
     for (size_t n = 1; n < MOST; n++) {
@@ -277,7 +293,7 @@ Suite *suite(void)
     TCase *c = tcase_create("allocations");
     tcase_add_checked_fixture(c, set_up, tear_down);
     tcase_set_timeout(c, 60);
-    tcase_add_loop_test(c, answers, 0, 10);
+    tcase_add_loop_test(c, answers, 0, 11);
     tcase_add_loop_test(c, a_steady_state_allocates_nothing, 0, 4);
     tcase_add_test(c, start_up);
     suite_add_tcase(s, c);
