@@ -36,13 +36,12 @@ static bool read_parameters(struct header_part rest, short *weight, unsigned *ot
     struct header_part parameter;
     *weight = QUALITY_FULL;
     while (header_next_part(&rest, ';', &parameter)) {
-        struct header_part name;
-        if (parameter.begin == parameter.end)
+        struct header_part whole = parameter, name;
+        if (!header_next_part(&parameter, '=', &name))
             continue;
-        header_next_part(&parameter, '=', &name);
         if (!header_part_is(&name, "q"))
             ++*others;
-        else if (!quality_read(&parameter, weight))
+        else if (!quality_read(&whole, weight))
             return false;
     }
     return true;

@@ -36,13 +36,14 @@ bool header_part_is(const struct header_part *part, const char *text)
     return (size_t)(part->end - part->begin) == length && strncasecmp(part->begin, text, length) == 0;
 }
 
-bool quality_read(const struct header_part *part, short *weight)
+bool quality_read(const struct header_part *parameter, short *weight)
 {
-    const char *at = part->begin, *end = part->end;
+    const char *at = parameter->begin, *end = parameter->end;
     short thousandths, digit_worth = 100;
-    if (at == end || (*at != '0' && *at != '1'))
+    if (end - at < 3 || (*at != 'q' && *at != 'Q') || at[1] != '=' || (at[2] != '0' && at[2] != '1'))
         return false;
-    thousandths = (short)((*at++ - '0') * QUALITY_FULL);
+    thousandths = (short)((at[2] - '0') * QUALITY_FULL);
+    at += 3;
     if (at < end && *at++ != '.')
         return false;
     if (end - at > 3)

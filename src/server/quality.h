@@ -18,8 +18,8 @@ bool header_next_part(struct header_part *rest, char separator, struct header_pa
 /* Whether the part is this text, in any case. */
 bool header_part_is(const struct header_part *part, const char *text);
 
-/* "0", "1", "0.25", "1.000" as thousandths: up to three digits behind the point, and nothing above 1. False for
+/* "q=0", "q=1", "Q=0.25", "q=1.000" as thousandths: up to three digits behind the point, and nothing above 1. False for
  * anything else. */
-bool quality_read(const struct header_part *part, short *weight);
+bool quality_read(const struct header_part *parameter, short *weight);
 
 #endif
