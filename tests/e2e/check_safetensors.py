@@ -4,6 +4,7 @@
 Golden answers within their tolerance; the same bits as base64 has, in every number format; masks in every format; errors; answers and
 bodies of megabytes, many at a time. Where the package safetensors is installed with NumPy, its files too."""
 import base64
+import gzip
 import itertools
 import json
 import math
@@ -200,6 +201,15 @@ def accepting(server):
     check(not all(map(math.isfinite, query)), "infinity", "there is none in %s" % (query,))
 
 
+def compressed(server):
+    request = {"input": INPUT, "return": RETURNS}
+    plain = convert(request)
+    reply = server.request("POST", FORWARD, gzip.compress(plain), {"Content-Type": TYPE, "Accept": TYPE, "Content-Encoding": "gzip",
+                                                                   "Accept-Encoding": "gzip"})
+    if check((reply.status, reply.headers.get("content-encoding")) == (200, "gzip"), "gzip", "%d %s" % (reply.status, reply.headers)):
+        check(load(gzip.decompress(reply.body))[1] == base64_answer(server, request)[1], "gzip", "other bits than base64 has")
+
+
 def importance(server):
     request = {"input": INPUT, "method": "zero", "prune_plan": True, "tolerance": 0.5, "id": 3}
     direct = json.loads(server.post(IMPORTANCE, request).body)
@@ -317,6 +327,7 @@ def main():
             golden_cases(server, os.path.join(golden, "forward"))
             formats(server)
             accepting(server)
+            compressed(server)
             importance(server)
             errors(server)
             large(server)
