@@ -65,42 +65,48 @@ void text_append_format(struct text *text, const char *format, ...)
     va_end(arguments);
 }
 
+static void append_escaped(struct text *text, unsigned char c)
+{
+    switch (c) {
+    case '"':
+        text_append(text, "\\\"", 2);
+        break;
+    case '\\':
+        text_append(text, "\\\\", 2);
+        break;
+    case '\n':
+        text_append(text, "\\n", 2);
+        break;
+    case '\r':
+        text_append(text, "\\r", 2);
+        break;
+    case '\t':
+        text_append(text, "\\t", 2);
+        break;
+    default:
+        text_append_format(text, "\\u%04x", c);
+    }
+}
+
+static bool is_escaped(char c)
+{
+    return (unsigned char)c < 0x20 || c == '"' || c == '\\';
+}
+
 void text_append_json(struct text *text, const char *string, size_t length)
 {
     text_append(text, "\"", 1);
-    for (size_t i = 0; i < length;) {
-        unsigned char c = (unsigned char)string[i];
-        if (c < 0x20 || c == '"' || c == '\\') {
-            switch (c) {
-            case '"':
-                text_append(text, "\\\"", 2);
-                break;
-            case '\\':
-                text_append(text, "\\\\", 2);
-                break;
-            case '\n':
-                text_append(text, "\\n", 2);
-                break;
-            case '\r':
-                text_append(text, "\\r", 2);
-                break;
-            case '\t':
-                text_append(text, "\\t", 2);
-                break;
-            default:
-                text_append_format(text, "\\u%04x", c);
-            }
-            i++;
-            continue;
-        }
-        size_t bytes = utf8_sequence(string + i, length - i);
-        if (bytes) {
-            text_append(text, string + i, bytes);
+    for (size_t i = 0, begin; i < length; i++) {
+        size_t bytes = 0;
+        for (begin = i; i < length && !is_escaped(string[i]) && (bytes = utf8_sequence(string + i, length - i));)
             i += bytes;
-        } else {
+        text_append(text, string + begin, i - begin);
+        if (i == length)
+            break;
+        if (is_escaped(string[i]))
+            append_escaped(text, (unsigned char)string[i]);
+        else
             text_append(text, "\xEF\xBF\xBD", 3);
-            i++;
-        }
     }
     text_append(text, "\"", 1);
 }
