@@ -74,7 +74,7 @@ static void refuse(struct acceptor_state *state, int descriptor)
     error_set(&error, ERROR_NOT_READY,
               "all %lld connections are busy (server.max_connections); try again later or on another replica",
               (long long)config->server.max_connections);
-    bare_answer_send(descriptor, &error, NULL);
+    bare_answer_send(descriptor, &error, NULL, PROBLEM_DETAILS); /* its request is not read */
     linger(state, descriptor);
 }
 

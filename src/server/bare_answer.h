@@ -4,9 +4,10 @@
 #define ATTND_SERVER_BARE_ANSWER_H
 
 #include "base/error.h"
+#include "server/problem.h"
 
 /* Sends the problem document of *error with `Connection: close`, without waiting: what the socket's buffer does not
  * take is lost. `request_id` may be NULL: one is made. Nobody else may be writing to the socket. */
-void bare_answer_send(int descriptor, const struct error *error, const char *request_id);
+void bare_answer_send(int descriptor, const struct error *error, const char *request_id, enum problem_form form);
 
 #endif

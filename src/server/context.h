@@ -27,6 +27,7 @@ struct server {
     struct connections connections;
     struct request_store requests;
     struct gzip_store gzip;
+    struct usage *usage; /* of each weight set, in the registry's order */
     struct MHD_Daemon *daemon;
     struct acceptor acceptor;
     struct watchdog watchdog;

@@ -5,6 +5,7 @@
 #include "server/guard.h"
 #include "server/request.h"
 #include "server/routes.h"
+#include "server/usage.h"
 #include "telemetry/log.h"
 
 #include <errno.h>
@@ -83,6 +84,8 @@ static bool check_headers(struct request *request, struct error *error)
     if (expect && strcasecmp(expect, "100-continue") != 0)
         return error_set(error, ERROR_EXPECTATION_FAILED, "the expectation \"%.64s\" is not known; 100-continue is",
                          expect);
+    if (!route_accept(request, error))
+        return false;
     if (!route_takes_body(request->route))
         return true;
     request->accepted = accepted(request);
@@ -136,7 +139,7 @@ static enum MHD_Result see_headers(struct request *request, const char *method, 
 static enum MHD_Result break_off(struct request *request)
 {
     request_fail(request, &request->refusal);
-    bare_answer_send(request->connection->descriptor, &request->refusal, request->id);
+    bare_answer_send(request->connection->descriptor, &request->refusal, request->id, request->problem_form);
     return MHD_NO;
 }
 
@@ -227,6 +230,7 @@ static void see_completion(void *context, struct MHD_Connection *mhd, void **sta
         error_set(&error, ERROR_UPLOAD_TIMEOUT, "the request was not whole in time");
         request_fail(request, &error);
     }
+    usage_end(request);
     request_log(request, reason == MHD_REQUEST_TERMINATED_COMPLETED_OK);
     request_end(request);
 }

@@ -12,4 +12,16 @@ route_handler healthz_handle;      /* health.c */
 route_handler readyz_handle;       /* health.c */
 route_handler openapi_handle;      /* openapi.c */
 
+/* The Open Inference Protocol, where a weight set is a model. */
+route_handler oip_live_handle;           /* oip_health.c */
+route_handler oip_ready_handle;          /* oip_health.c */
+route_handler oip_model_ready_handle;    /* oip_health.c */
+route_handler oip_server_handle;         /* oip_metadata.c */
+route_handler oip_models_handle;         /* oip_metadata.c */
+route_handler oip_model_handle;          /* oip_metadata.c */
+route_handler oip_config_handle;         /* oip_metadata.c */
+route_handler oip_index_handle;          /* oip_repository.c */
+route_handler oip_statistics_handle;     /* oip_statistics.c */
+route_handler oip_all_statistics_handle; /* oip_statistics.c */
+
 #endif

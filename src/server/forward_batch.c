@@ -37,8 +37,9 @@ static void explain(struct forward_job *job)
 }
 
 /* Its forward, or the one it shared, is over. */
-static void note_computed(struct forward_job *job, size_t batch)
+static void note_computed(struct forward_job *job, size_t batch, bool leads)
 {
+    job->request->timing.leads_batch = leads;
     job->request->timing.compute_us = forward_job_stage_us(job);
     job->request->timing.batch = batch;
 }
@@ -48,7 +49,7 @@ static void compute_alone(const struct batch *batch, struct forward_job *job)
     if (!(job->route->compute ? job->route->compute(job, batch->parallel, &job->error)
                               : forward_job_run_forward(&job, 1, batch->parallel, &job->error)))
         explain(job);
-    note_computed(job, 1);
+    note_computed(job, 1, !job->failed);
 }
 
 /* A job is over. What it holds is the next one's, unless it is the one that was taken. */
@@ -75,7 +76,7 @@ static bool compute_together(const struct batch *batch)
     if (batch->count < 2 || !forward_job_run_forward(batch->jobs, batch->count, batch->parallel, &error))
         return false;
     for (size_t i = 0; i < batch->count; i++)
-        note_computed(batch->jobs[i], batch->count);
+        note_computed(batch->jobs[i], batch->count, i == 0);
     return true;
 }
 

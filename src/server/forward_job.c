@@ -6,6 +6,7 @@
 #include "base/size.h"
 #include "server/answer_stream.h"
 #include "server/forward_batch.h"
+#include "server/usage.h"
 
 #include <math.h>
 #include <string.h>
@@ -118,7 +119,7 @@ static bool decode(struct forward_job *job, struct error *error)
     job->set = registry_find(request->server->parts.registry, job->asked->weights, error);
     if (!job->set)
         return false;
-    request->weights = job->set->name;
+    usage_begin(request, job->set);
     return true;
 }
 
@@ -126,6 +127,7 @@ bool forward_job_prepare(struct forward_job *job, struct error *error)
 {
     job->prepared = decode(job, error) && forward_request_check(job->asked, &job->set->shape, &job->input, error) &&
                     job->route->within_limits(job, error);
+    job->request->timing.sequences = job->input.batch;
     job->request->timing.parse_us += forward_job_stage_us(job);
     return job->prepared;
 }

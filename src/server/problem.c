@@ -1,5 +1,6 @@
 #include "server/problem.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct problem {
@@ -36,9 +37,15 @@ static const struct problem PROBLEMS[ERROR_CODE_COUNT] = {
     [ERROR_CONFIGURATION] = {503, "The configuration is wrong", 1},
 };
 
-unsigned problem_status(enum error_code code)
+unsigned problem_status(enum error_code code, enum problem_form form)
 {
-    return PROBLEMS[code].status;
+    const unsigned status = PROBLEMS[code].status;
+    return status == 422 && form == PROBLEM_OPEN_INFERENCE ? 400 : status;
+}
+
+const char *problem_media_type(enum problem_form form)
+{
+    return form == PROBLEM_OPEN_INFERENCE ? "application/json" : "application/problem+json";
 }
 
 unsigned problem_retry_after(enum error_code code)
@@ -66,7 +73,7 @@ static void member(struct text *text, const char *name, const char *value)
     text_append_json(text, value, strlen(value));
 }
 
-void problem_document(const struct error *error, const char *request_id, struct text *text)
+static void details(const struct error *error, const char *request_id, struct text *text)
 {
     const struct problem *problem = &PROBLEMS[error->code];
     text_append_format(text, "{\"type\":\"urn:attnd:problem:%s\"", error_slug(error->code));
@@ -78,4 +85,23 @@ void problem_document(const struct error *error, const char *request_id, struct 
         member(text, "pointer", error->pointer);
     member(text, "error", error->message);
     text_append(text, "}", 1);
+}
+
+static void open_inference(const struct error *error, struct text *text)
+{
+    const bool placed = error->has_pointer && error->pointer[0];
+    char whole[sizeof error->message + sizeof error->pointer + sizeof " (at )"];
+    snprintf(whole, sizeof whole, "%s%s%s%s", error->message, placed ? " (at " : "", placed ? error->pointer : "",
+             placed ? ")" : "");
+    text_append_string(text, "{\"error\":");
+    text_append_json(text, whole, strlen(whole));
+    text_append(text, "}", 1);
+}
+
+void problem_document(const struct error *error, const char *request_id, enum problem_form form, struct text *text)
+{
+    if (form == PROBLEM_OPEN_INFERENCE)
+        open_inference(error, text);
+    else
+        details(error, request_id, text);
 }

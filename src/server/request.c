@@ -44,6 +44,7 @@ struct request *request_create(struct server *server, const char *target)
         return NULL;
     }
     request->server = server;
+    request->problem_form = route_problem_form(request->target);
     request->arrived = clock_ns();
     request->deadline = request->proxy_deadline = CLOCK_NEVER;
     request_id_make(request->id);
@@ -68,20 +69,22 @@ void request_end(struct request *request)
     while (request->n_held)
         arena_store_put(server->parts.arenas, &request->held[--request->n_held]);
     budget_give_all(server->parts.budget, &request->share);
-    free(request->parameter);
+    for (unsigned i = 0; i < REQUEST_MAX_PARAMETERS; i++)
+        free(request->parameters[i]);
     request_store_put(&server->requests, request);
 }
 
 void request_fail(struct request *request, const struct error *error)
 {
+    /* Good in either form. */
     static const char last_resort[] =
         "{\"type\":\"urn:attnd:problem:out-of-memory\",\"title\":\"Memory ran out\",\"status\":503,"
         "\"detail\":\"memory ran out\",\"instance\":\"\",\"error\":\"memory ran out\"}";
     struct text body = {0};
-    problem_document(error, request->id, &body);
-    struct answer answer = {.status = problem_status(error->code),
+    problem_document(error, request->id, request->problem_form, &body);
+    struct answer answer = {.status = problem_status(error->code, request->problem_form),
                             .error = error->code,
-                            .content_type = "application/problem+json",
+                            .content_type = problem_media_type(request->problem_form),
                             .body = body.data,
                             .length = body.length,
                             .owned = true};
@@ -89,7 +92,7 @@ void request_fail(struct request *request, const struct error *error)
         text_free(&body);
         answer = (struct answer){.status = 503,
                                  .error = ERROR_OUT_OF_MEMORY,
-                                 .content_type = "application/problem+json",
+                                 .content_type = problem_media_type(request->problem_form),
                                  .body = last_resort,
                                  .length = sizeof last_resort - 1};
     }
@@ -318,7 +321,8 @@ void request_log(const struct request *request, bool sent)
     log_event(routine ? LOG_DEBUG : LOG_INFO, "request", LOG_STRING("request_id", request->id),
               LOG_STRING("method", request->method),
               LOG_STRING("route", request->route ? route_pattern(request->route) : "other"),
-              LOG_INTEGER("status", answer->status ? answer->status : problem_status(ERROR_CLIENT_GONE)),
+              LOG_INTEGER("status",
+                          answer->status ? answer->status : problem_status(ERROR_CLIENT_GONE, request->problem_form)),
               LOG_STRING("error", answer->error != ERROR_NONE ? error_slug(answer->error)
                                   : gone                      ? error_slug(ERROR_CLIENT_GONE)
                                                               : NULL),

@@ -12,6 +12,7 @@
 #include "server/content_coding.h"
 #include "server/context.h"
 #include "server/media_type.h"
+#include "server/problem.h"
 #include "server/request_id.h"
 
 #include <microhttpd.h>
@@ -20,6 +21,10 @@
 #include <stdint.h>
 
 struct route;
+struct usage;
+
+/* {name} in a route's pattern. */
+#define REQUEST_MAX_PARAMETERS 2
 
 /* A body that is refused is still read and thrown away up to this much, so that the client hears the answer. */
 #define REQUEST_MAX_DISCARDED ((size_t)8 << 20)
@@ -30,6 +35,8 @@ struct route;
 struct timing {
     double parse_us, queue_us, compute_us, encode_us;
     size_t batch;       /* requests that were computed together; 0: it was not computed */
+    bool leads_batch;   /* it stands for the batch where batches are counted */
+    size_t sequences;   /* of this request */
     bool encoded_whole; /* encode_us says how long the whole document took */
 };
 
@@ -41,9 +48,10 @@ struct request {
     char id[REQUEST_ID_BYTES];
     char *target; /* the raw request target, as it was sent; target_capacity allocated */
     size_t target_capacity;
-    const char *method;        /* libmicrohttpd's, valid until the request ends */
-    const struct route *route; /* NULL: unknown */
-    char *parameter;           /* the decoded {name} of the route; NULL: it has none */
+    const char *method;                       /* libmicrohttpd's, valid until the request ends */
+    const struct route *route;                /* NULL: unknown */
+    char *parameters[REQUEST_MAX_PARAMETERS]; /* what stands for each {name} of its pattern, decoded; NULL: none */
+    enum problem_form problem_form;           /* by its target, so that it is known before there is a route */
     bool headers_seen, answered_early;
     bool takes_chunks;          /* its HTTP version knows them */
     uint64_t arrived;           /* clock_ns at the request line */
@@ -64,6 +72,7 @@ struct request {
     struct answer answer;
     struct timing timing;
     const char *weights;        /* the set's name, for the log; NULL: none */
+    struct usage *usage;        /* that set's counters */
     struct request *next_spare; /* among the requests that have ended */
 };
 

@@ -9,18 +9,34 @@ struct route {
     const char *method; /* "GET" answers HEAD too */
     const char *pattern;
     route_handler *handle;
-    bool takes_tensors; /* a body may be safetensors */
+    route_acceptor *accept; /* NULL: nothing but what holds for all */
+    bool takes_tensors;     /* a body may be safetensors */
 };
 
+/* The first that fits is taken: what is spelled out stands before a {name} in its place. */
 /* clang-format off */
 static const struct route ROUTES[] = {
-    {"POST", "/v1/forward", forward_handle, true},
-    {"POST", "/v1/heads/importance", importance_handle, true},
-    {"GET", "/v1/weights", weights_list_handle, false},
-    {"GET", "/v1/weights/{name}", weights_get_handle, false},
-    {"GET", "/healthz", healthz_handle, false},
-    {"GET", "/readyz", readyz_handle, false},
-    {"GET", "/openapi.json", openapi_handle, false},
+    {"POST", "/v1/forward", forward_handle, NULL, true},
+    {"POST", "/v1/heads/importance", importance_handle, NULL, true},
+    {"GET", "/v1/weights", weights_list_handle, NULL, false},
+    {"GET", "/v1/weights/{name}", weights_get_handle, NULL, false},
+    {"GET", "/healthz", healthz_handle, NULL, false},
+    {"GET", "/readyz", readyz_handle, NULL, false},
+    {"GET", "/openapi.json", openapi_handle, NULL, false},
+    {"GET", "/v2", oip_server_handle, NULL, false},
+    {"GET", "/v2/health/live", oip_live_handle, NULL, false},
+    {"GET", "/v2/health/ready", oip_ready_handle, NULL, false},
+    {"GET", "/v2/models", oip_models_handle, NULL, false},
+    {"GET", "/v2/models/stats", oip_all_statistics_handle, NULL, false},
+    {"GET", "/v2/models/{model}", oip_model_handle, NULL, false},
+    {"GET", "/v2/models/{model}/ready", oip_model_ready_handle, NULL, false},
+    {"GET", "/v2/models/{model}/config", oip_config_handle, NULL, false},
+    {"GET", "/v2/models/{model}/stats", oip_statistics_handle, NULL, false},
+    {"GET", "/v2/models/{model}/versions/{version}", oip_model_handle, NULL, false},
+    {"GET", "/v2/models/{model}/versions/{version}/ready", oip_model_ready_handle, NULL, false},
+    {"GET", "/v2/models/{model}/versions/{version}/config", oip_config_handle, NULL, false},
+    {"GET", "/v2/models/{model}/versions/{version}/stats", oip_statistics_handle, NULL, false},
+    {"POST", "/v2/repository/index", oip_index_handle, NULL, false},
 };
 /* clang-format on */
 
@@ -72,38 +88,62 @@ static char *decode_segment(const char *segment, size_t length, bool *valid)
     return decoded;
 }
 
-/* Whether `path` fits `pattern`; the part that stands for {name} is returned through *part (NULL: the pattern has
- * none). */
-static bool matches(const char *pattern, const char *path, size_t length, const char **part, size_t *part_length)
+/* Part of a path. */
+struct span {
+    const char *at;
+    size_t length;
+};
+
+/* Whether the path fits `pattern`; what stands for each {name} is put into `spans`, which has length 0 behind the last.
+ */
+static bool matches(const char *pattern, struct span path, struct span spans[REQUEST_MAX_PARAMETERS])
 {
-    const char *brace = strchr(pattern, '{');
-    size_t fixed = brace ? (size_t)(brace - pattern) : strlen(pattern);
-    *part = NULL;
-    if (length < fixed || memcmp(pattern, path, fixed) != 0)
-        return false;
-    if (!brace)
-        return length == fixed;
-    *part = path + fixed;
-    *part_length = length - fixed;
-    return *part_length > 0 && !memchr(*part, '/', *part_length);
+    const char *at = path.at, *end = path.at + path.length;
+    unsigned count = 0;
+    memset(spans, 0, REQUEST_MAX_PARAMETERS * sizeof *spans);
+    while (*pattern) {
+        if (*pattern != '{') {
+            if (at == end || *at++ != *pattern++)
+                return false;
+            continue;
+        }
+        const char *slash = memchr(at, '/', (size_t)(end - at));
+        struct span *span = &spans[count++];
+        *span = (struct span){at, (size_t)((slash ? slash : end) - at)};
+        if (span->length == 0)
+            return false;
+        at += span->length;
+        pattern = strchr(pattern, '}') + 1;
+    }
+    return at == end;
+}
+
+/* Fills request->parameters. False for a broken escape (*valid false), or when memory ran out. */
+static bool take_parameters(struct request *request, const struct span spans[REQUEST_MAX_PARAMETERS], bool *valid)
+{
+    *valid = true;
+    for (unsigned i = 0; i < REQUEST_MAX_PARAMETERS && spans[i].length; i++) {
+        request->parameters[i] = decode_segment(spans[i].at, spans[i].length, valid);
+        if (!request->parameters[i])
+            return false;
+    }
+    return true;
 }
 
 bool route_find(struct request *request, const char *method, struct error *error)
 {
-    size_t length, part_length = 0;
-    const char *path = path_of(request->target, &length), *part = NULL;
+    struct span path, spans[REQUEST_MAX_PARAMETERS];
+    path.at = path_of(request->target, &path.length);
     const char *wanted = strcmp(method, "HEAD") == 0 ? "GET" : method;
     for (size_t i = 0; i < sizeof ROUTES / sizeof *ROUTES; i++) {
-        if (!matches(ROUTES[i].pattern, path, length, &part, &part_length))
+        bool valid;
+        if (!matches(ROUTES[i].pattern, path, spans))
             continue;
-        bool valid = true;
-        char *parameter = part ? decode_segment(part, part_length, &valid) : NULL;
-        if (!valid)
-            break;
-        if (part && !parameter)
+        if (!take_parameters(request, spans, &valid)) {
+            if (!valid)
+                break;
             return error_out_of_memory(error);
-        free(request->parameter);
-        request->parameter = parameter;
+        }
         request->route = &ROUTES[i];
         if (strcmp(ROUTES[i].method, wanted) != 0)
             return error_set(error, ERROR_METHOD_NOT_ALLOWED, "%s is not allowed on %s; allowed: %s", method,
@@ -111,7 +151,17 @@ bool route_find(struct request *request, const char *method, struct error *error
         return true;
     }
     return error_set(error, ERROR_UNKNOWN_ROUTE, "no route %s %.*s; GET /openapi.json lists what there is", method,
-                     (int)(length < 200 ? length : 200), path);
+                     (int)(path.length < 200 ? path.length : 200), path.at);
+}
+
+enum problem_form route_problem_form(const char *target)
+{
+    static const char root[] = "/v2";
+    size_t length;
+    const char *path = path_of(target, &length);
+    const bool under = length >= sizeof root - 1 && memcmp(path, root, sizeof root - 1) == 0 &&
+                       (length == sizeof root - 1 || path[sizeof root - 1] == '/');
+    return under ? PROBLEM_OPEN_INFERENCE : PROBLEM_DETAILS;
 }
 
 const char *route_pattern(const struct route *route)
@@ -134,9 +184,15 @@ bool route_takes(const struct route *route, enum media_type type)
     return type == MEDIA_JSON || (type == MEDIA_SAFETENSORS && route->takes_tensors);
 }
 
+bool route_accept(struct request *request, struct error *error)
+{
+    return !request->route->accept || request->route->accept(request, error);
+}
+
 bool route_is_probe(const struct route *route)
 {
-    return route->handle == healthz_handle || route->handle == readyz_handle;
+    return route->handle == healthz_handle || route->handle == readyz_handle || route->handle == oip_live_handle ||
+           route->handle == oip_ready_handle || route->handle == oip_model_ready_handle;
 }
 
 void route_handle(struct request *request)

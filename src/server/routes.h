@@ -7,13 +7,19 @@
 
 #include <stdbool.h>
 
+/* Looks at the headers, before the body is read: false when it is not to be. */
+typedef bool route_acceptor(struct request *request, struct error *error);
+
 /* Fills request->answer before it returns, or queues a job that will (request_submit). Runs on a polling thread and
  * must not block. */
 typedef void route_handler(struct request *request);
 
 /* Finds the route of `method` and request->target: fills request->route (also on ERROR_METHOD_NOT_ALLOWED) and
- * request->parameter. Matching is on the raw target, query cut off: an encoded slash is no slash. */
+ * request->parameters. Matching is on the raw target, query cut off: an encoded slash is no slash. */
 bool route_find(struct request *request, const char *method, struct error *error);
+
+/* The form of errors under this target, whether there is such a route or not. */
+enum problem_form route_problem_form(const char *target);
 
 const char *route_pattern(const struct route *route);
 /* "GET, HEAD" */
@@ -22,6 +28,8 @@ const char *route_allow(const struct route *route);
 bool route_takes_body(const struct route *route);
 /* Whether a body may be of this type. */
 bool route_takes(const struct route *route, enum media_type type);
+/* What the route itself demands of the headers. */
+bool route_accept(struct request *request, struct error *error);
 /* Whether it is asked by probes, again and again. */
 bool route_is_probe(const struct route *route);
 void route_handle(struct request *request);

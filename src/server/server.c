@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "server/context.h"
 #include "server/daemon.h"
+#include "server/usage.h"
 #include "telemetry/log.h"
 
 #include <stdlib.h>
@@ -17,6 +18,11 @@ struct server *server_start(const struct server_parts *parts, struct error *erro
     server->parts = *parts;
     request_store_init(&server->requests);
     gzip_store_init(&server->gzip, (int)parts->config->compression.level);
+    server->usage = usage_create(parts->registry->count);
+    if (!server->usage) {
+        error_out_of_memory(error);
+        goto fail_memory;
+    }
     if (!listeners_open(&server->listeners, parts->config->listen, parts->config->listen_count, error))
         goto fail_memory;
     if (!connections_init(&server->connections)) {
@@ -42,6 +48,7 @@ fail_listeners:
     listeners_free(&server->listeners);
 fail_memory:
     gzip_store_free(&server->gzip);
+    usage_free(server->usage);
     request_store_free(&server->requests);
     free(server);
     return NULL;
@@ -72,6 +79,7 @@ void server_stop(struct server *server)
     connections_destroy(&server->connections);
     listeners_free(&server->listeners);
     gzip_store_free(&server->gzip);
+    usage_free(server->usage);
     request_store_free(&server->requests);
     free(server);
 }

@@ -26,7 +26,7 @@ static void break_off(struct server *server, struct connection *c)
     struct error error;
     error_set(&error, ERROR_UPLOAD_TIMEOUT, "the request was not whole within server.upload_timeout_s (%g s)",
               server->parts.config->server.upload_timeout_s);
-    bare_answer_send(c->descriptor, &error, c->request_id);
+    bare_answer_send(c->descriptor, &error, c->request_id, c->request->problem_form);
     c->broken_off = true;
     close_now(&server->connections, c);
 }

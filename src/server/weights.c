@@ -1,5 +1,6 @@
 /* GET /v1/weights and /v1/weights/{name}: the weight sets in memory. */
 #include "server/endpoints.h"
+#include "server/json_answer.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -31,20 +32,6 @@ static json_t *describe(const struct weight_set *set)
                      set->bias, "digest", set->digest, "loaded_at", loaded_at);
 }
 
-/* Answers with `document`, which it takes over; NULL stands for memory that ran out. */
-static void succeed(struct request *request, json_t *document)
-{
-    char *body = document ? json_dumps(document, JSON_COMPACT) : NULL;
-    json_decref(document);
-    if (body) {
-        request_succeed_owned(request, "application/json", body, strlen(body));
-        return;
-    }
-    struct error error;
-    error_out_of_memory(&error);
-    request_fail(request, &error);
-}
-
 void weights_list_handle(struct request *request)
 {
     const struct weights_registry *registry = request->server->parts.registry;
@@ -54,7 +41,7 @@ void weights_list_handle(struct request *request)
         whole = json_array_append_new(list, describe(registry->sets[i])) == 0;
     json_t *document = whole ? json_pack("{s:O}", "weights", list) : NULL;
     json_decref(list);
-    succeed(request, document);
+    request_succeed_document(request, document);
 }
 
 void weights_get_handle(struct request *request)
@@ -62,11 +49,11 @@ void weights_get_handle(struct request *request)
     const struct weights_registry *registry = request->server->parts.registry;
     struct error error;
     for (size_t i = 0; i < registry->count; i++)
-        if (strcmp(registry->sets[i]->name, request->parameter) == 0) {
-            succeed(request, describe(registry->sets[i]));
+        if (strcmp(registry->sets[i]->name, request->parameters[0]) == 0) {
+            request_succeed_document(request, describe(registry->sets[i]));
             return;
         }
-    registry_find(registry, request->parameter, &error);
+    registry_find(registry, request->parameters[0], &error);
     error.has_pointer = false; /* the name stands in the path, not in a document */
     request_fail(request, &error);
 }

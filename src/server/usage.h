@@ -1,0 +1,32 @@
+/* What was asked of each weight set since the server started: counts and times, summed up as requests end. */
+#ifndef ATTND_SERVER_USAGE_H
+#define ATTND_SERVER_USAGE_H
+
+#include "server/request.h"
+#include "weights/weight_set.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* Sums of one set, each added to by itself: a reader may see a request in some and not yet in others. Sets do not share
+ * a cache line. */
+struct usage {
+    _Alignas(64) _Atomic uint64_t succeeded;
+    _Atomic uint64_t succeeded_ns, failed, failed_ns;           /* from the request line to the end of the answer */
+    _Atomic uint64_t queue_ns, parse_ns, compute_ns, encode_ns; /* of those that succeeded */
+    _Atomic uint64_t sequences;                                 /* of those that succeeded */
+    _Atomic uint64_t executions; /* forwards that were computed; requests in one batch share one */
+    _Atomic uint64_t last_ms;    /* when the last request ended, since the epoch; 0: none */
+};
+
+/* One for each set, in the registry's order; NULL when memory ran out. */
+struct usage *usage_create(size_t count);
+void usage_free(struct usage *usage);
+
+/* The request works with `set`, one of the registry's. */
+void usage_begin(struct request *request, const struct weight_set *set);
+
+/* The request is over: counts it for its set, if it has one. */
+void usage_end(const struct request *request);
+
+#endif
