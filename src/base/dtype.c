@@ -7,10 +7,10 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "tensors on the wire are little-endian and are copied as they are");
 
 static const struct {
-    const char *json, *safetensors;
+    const char *json, *safetensors, *oip;
     size_t bytes;
 } FORMATS[DTYPE_COUNT] = {
-#define DTYPE_ROW(code, json, safetensors, bytes) [code] = {json, safetensors, bytes},
+#define DTYPE_ROW(code, json, safetensors, oip, bytes) [code] = {json, safetensors, oip, bytes},
     DTYPES(DTYPE_ROW)
 #undef DTYPE_ROW
 };
@@ -30,6 +30,11 @@ const char *dtype_safetensors_name(enum dtype dtype)
     return FORMATS[dtype].safetensors;
 }
 
+const char *dtype_oip_name(enum dtype dtype)
+{
+    return FORMATS[dtype].oip;
+}
+
 enum dtype dtype_from_json_name(const char *name, size_t length)
 {
     for (int d = 0; d < DTYPE_COUNT; d++)
@@ -42,6 +47,14 @@ enum dtype dtype_from_safetensors_name(const char *name, size_t length)
 {
     for (int d = 0; d < DTYPE_COUNT; d++)
         if (strlen(FORMATS[d].safetensors) == length && memcmp(FORMATS[d].safetensors, name, length) == 0)
+            return (enum dtype)d;
+    return DTYPE_COUNT;
+}
+
+enum dtype dtype_from_oip_name(const char *name, size_t length)
+{
+    for (int d = 0; d < DTYPE_COUNT; d++)
+        if (strlen(FORMATS[d].oip) == length && memcmp(FORMATS[d].oip, name, length) == 0)
             return (enum dtype)d;
     return DTYPE_COUNT;
 }

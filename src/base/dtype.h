@@ -5,18 +5,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* X(enum, name in JSON, name in safetensors, bytes). Float formats first: dtype_is_float relies on it. */
-#define DTYPES(X)                    \
-    X(DTYPE_F32, "f32", "F32", 4)    \
-    X(DTYPE_F16, "f16", "F16", 2)    \
-    X(DTYPE_BF16, "bf16", "BF16", 2) \
-    X(DTYPE_F64, "f64", "F64", 8)    \
-    X(DTYPE_BOOL, "bool", "BOOL", 1) \
-    X(DTYPE_U8, "u8", "U8", 1)       \
-    X(DTYPE_I32, "i32", "I32", 4)    \
-    X(DTYPE_I64, "i64", "I64", 8)
+/* X(enum, name in JSON, name in safetensors, name in the Open Inference Protocol, bytes). Float formats first:
+ * dtype_is_float relies on it. */
+#define DTYPES(X)                            \
+    X(DTYPE_F32, "f32", "F32", "FP32", 4)    \
+    X(DTYPE_F16, "f16", "F16", "FP16", 2)    \
+    X(DTYPE_BF16, "bf16", "BF16", "BF16", 2) \
+    X(DTYPE_F64, "f64", "F64", "FP64", 8)    \
+    X(DTYPE_BOOL, "bool", "BOOL", "BOOL", 1) \
+    X(DTYPE_U8, "u8", "U8", "UINT8", 1)      \
+    X(DTYPE_I32, "i32", "I32", "INT32", 4)   \
+    X(DTYPE_I64, "i64", "I64", "INT64", 8)
 
-#define DTYPE_ENUM(code, json, safetensors, bytes) code,
+#define DTYPE_ENUM(code, json, safetensors, oip, bytes) code,
 enum dtype { DTYPES(DTYPE_ENUM) DTYPE_COUNT };
 #undef DTYPE_ENUM
 
@@ -28,10 +29,12 @@ static inline int dtype_is_float(enum dtype dtype)
 size_t dtype_bytes(enum dtype dtype);
 const char *dtype_json_name(enum dtype dtype);
 const char *dtype_safetensors_name(enum dtype dtype);
+const char *dtype_oip_name(enum dtype dtype);
 
 /* DTYPE_COUNT when the name (`length` bytes) is none of these. */
 enum dtype dtype_from_json_name(const char *name, size_t length);
 enum dtype dtype_from_safetensors_name(const char *name, size_t length);
+enum dtype dtype_from_oip_name(const char *name, size_t length);
 
 float dtype_f16_to_f32(uint16_t bits);
 

@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MAX_MEMBERS 64
-
 size_t request_members_find(const struct request_members *members, const char *name)
 {
     size_t i = 0;
@@ -20,7 +18,7 @@ size_t request_members_find(const struct request_members *members, const char *n
 
 bool request_members_read_object(struct request_members *members, struct json_reader *r, struct error *error)
 {
-    struct json_member list[MAX_MEMBERS];
+    struct json_member list[REQUEST_MAX_MEMBERS];
     for (size_t i = 0; i < members->count; i++)
         list[i] = (struct json_member){members->list[i].name, members->list[i].read_json};
     return json_read_object(r, list, members->count, members->context, &members->seen, error);
@@ -29,7 +27,7 @@ bool request_members_read_object(struct request_members *members, struct json_re
 /* The names that are tensors, or those that are not. */
 static bool unknown(const struct request_members *members, const char *name, bool tensors, struct error *error)
 {
-    const char *known[MAX_MEMBERS];
+    const char *known[REQUEST_MAX_MEMBERS];
     char shown[NAMES_SHOWN_BYTES], text[sizeof error->message], pointer[sizeof error->pointer];
     size_t count = 0;
     for (size_t i = 0; i < members->count; i++)

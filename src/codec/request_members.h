@@ -22,9 +22,12 @@ struct request_member {
     bool (*read_raw)(const struct raw_tensor *raw, const char *pointer, void *context, struct error *error);
 };
 
+/* As many as a list may have. */
+#define REQUEST_MAX_MEMBERS 64
+
 /* A request that is being read. */
 struct request_members {
-    const struct request_member *list; /* [count], at most 64 */
+    const struct request_member *list; /* [count], at most REQUEST_MAX_MEMBERS */
     size_t count;
     void *context;
     uint64_t seen; /* bit i: list[i] has come */

@@ -150,17 +150,14 @@ static const struct json_member MEMBERS[MEMBER_COUNT] = {
 };
 
 /* Numbers that were read from `data` are laid out as `shape` says. */
-static bool lay_out(struct object_form *form, const char *pointer, struct error *error)
+static bool lay_out(const struct values *stated, const struct values *nested, const char *place, struct error *error)
 {
-    const struct values *stated = &form->stated, *nested = &form->nested;
-    char expected[TENSOR_SHAPE_TEXT_BYTES], found[TENSOR_SHAPE_TEXT_BYTES],
-        place[sizeof error->pointer + sizeof "/data"];
+    char expected[TENSOR_SHAPE_TEXT_BYTES], found[TENSOR_SHAPE_TEXT_BYTES];
     bool flat = nested->rank == 1;
     if (flat ? nested->count == stated->count
              : nested->rank == stated->rank &&
                    memcmp(nested->shape, stated->shape, stated->rank * sizeof *stated->shape) == 0)
         return true;
-    snprintf(place, sizeof place, "%s/data", pointer);
     tensor_shape_text(stated->shape, stated->rank, expected, sizeof expected);
     if (flat)
         return error_set_at(error, ERROR_INVALID, place, "expected %zu numbers for the shape %s, found %zu",
@@ -176,7 +173,7 @@ static bool read_object_form(struct json_reader *r, struct arena *arena, bool is
     struct object_form form = {.arena = arena, .is_mask = is_mask, .max_rank = max_rank, .dtype = DTYPE_F32};
     const size_t used = arena->used;
     uint64_t seen = 0;
-    char pointer[sizeof error->pointer];
+    char pointer[sizeof error->pointer], place[sizeof pointer + sizeof "/data"];
     void *data;
     if (!json_read_object(r, MEMBERS, MEMBER_COUNT, &form, &seen, error))
         goto fail;
@@ -199,7 +196,8 @@ static bool read_object_form(struct json_reader *r, struct arena *arena, bool is
         goto fail;
     }
     if (has_data) {
-        if (!lay_out(&form, pointer, error))
+        snprintf(place, sizeof place, "%s/data", pointer);
+        if (!lay_out(&form.stated, &form.nested, place, error))
             goto fail;
         data = form.nested.data;
     } else {
@@ -251,4 +249,25 @@ bool mask_read_json(struct json_reader *r, struct arena *arena, struct mask *mas
     *mask = (struct mask){.rank = values.rank, .count = values.count, .data = values.data};
     memcpy(mask->shape, values.shape, sizeof mask->shape);
     return true;
+}
+
+void *tensor_read_data(struct json_reader *r, struct arena *arena, const size_t *shape, unsigned rank, bool is_mask,
+                       struct error *error)
+{
+    struct values stated = {.rank = rank, .count = 1}, nested;
+    char place[sizeof error->pointer];
+    if (json_peek(r) != JSON_ARRAY) {
+        json_type_error(r, error, "an array of numbers, flat or nested as the shape is");
+        return NULL;
+    }
+    if (!read_nested(r, arena, is_mask, TENSOR_MAX_RANK, &nested, error))
+        return NULL;
+    for (unsigned axis = 0; axis < rank; axis++) {
+        stated.shape[axis] = shape[axis];
+        stated.count *= shape[axis];
+    }
+    if (lay_out(&stated, &nested, json_pointer(r, place, sizeof place), error))
+        return nested.data;
+    arena_shorten(arena, nested.data, 0);
+    return NULL;
 }

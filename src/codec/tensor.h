@@ -57,4 +57,10 @@ struct mask {
 bool mask_read_json(struct json_reader *r, struct arena *arena, struct mask *mask, unsigned max_rank,
                     struct error *error);
 
+/* Only the nested arrays, flat or nested as `shape` [rank] is, which has at most TENSOR_MAX_RANK axes and a product
+ * that fits. Float [product] from the arena, or uint8_t for a mask; NULL with an error as above, and the arena as it
+ * was. */
+void *tensor_read_data(struct json_reader *r, struct arena *arena, const size_t *shape, unsigned rank, bool is_mask,
+                       struct error *error);
+
 #endif

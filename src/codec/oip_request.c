@@ -1,0 +1,136 @@
+/* An infer request of the Open Inference Protocol, turned into what /v1/forward would be asked: inputs are its tensors
+ * (oip_input.c), outputs what it is to return (oip_output.c), and its other members stand under `parameters`.
+ *
+ * The request's memory is the caller's arena. Entered by whichever thread decodes. */
+#include "codec/oip_request.h"
+
+#include "base/size.h"
+#include "codec/oip_decoding.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool read_id(struct json_reader *r, void *context, struct error *error)
+{
+    return json_peek(r) == JSON_NULL ? json_read_null(r, error) : forward_read_id(r, context, error);
+}
+
+/* The path says which model it is; clients repeat it here. */
+static bool read_nothing(struct json_reader *r, void *context, struct error *error)
+{
+    (void)context;
+    return json_skip(r, NULL, NULL, error);
+}
+
+/* What may stand under `parameters` of the members of /v1/forward. */
+static const char *const PARAMETERS[] = {"causal", "include_heads", "top_k", "decimals", "return"};
+
+static bool read_parameter(struct json_reader *r, const struct json_key *name, struct oip_decoding *decoding,
+                           struct error *error)
+{
+    if (json_key_is(name, "binary_data_output"))
+        return json_read_bool(r, &decoding->binary_data_output, error);
+    decoding->has_return |= json_key_is(name, "return");
+    for (size_t i = 0; i < sizeof PARAMETERS / sizeof *PARAMETERS; i++)
+        if (json_key_is(name, PARAMETERS[i])) {
+            const size_t member = request_members_find(&decoding->members, PARAMETERS[i]);
+            return decoding->members.list[member].read_json(r, decoding, error);
+        }
+    return json_skip(r, NULL, NULL, error);
+}
+
+static bool read_parameters(struct json_reader *r, void *context, struct error *error)
+{
+    struct json_key name;
+    enum json_step step;
+    if (json_peek(r) == JSON_NULL)
+        return json_read_null(r, error);
+    if (!json_enter_object(r, error))
+        return false;
+    while ((step = json_next_member(r, &name, error)) == JSON_ITEM)
+        if (!read_parameter(r, &name, context, error))
+            return false;
+    return step != JSON_FAILED;
+}
+
+static const struct json_member MEMBERS[] = {
+    {"id", read_id},
+    {"inputs", oip_read_inputs},
+    {"outputs", oip_read_outputs},
+    {"parameters", read_parameters},
+    {"model_name", read_nothing},
+    {"model_version", read_nothing},
+};
+
+static bool read_object(struct json_reader *r, struct oip_decoding *decoding, struct error *error)
+{
+    return json_read_object(r, MEMBERS, sizeof MEMBERS / sizeof *MEMBERS, decoding, NULL, error) &&
+           json_finish(r, error);
+}
+
+/* What is wrong with inputs that are not one of the two sets, in this protocol's words. */
+static bool check_inputs(const struct oip_decoding *decoding, struct error *error)
+{
+    if (decoding->n_inputs == 0)
+        return error_set_at(error, ERROR_INVALID, "/inputs", "there are no inputs: send input, or query and key");
+    if (forward_request_complete(decoding->forward.request, error))
+        return true;
+    oip_request_place(decoding->request, error);
+    return false;
+}
+
+static bool check_bytes_left(const struct oip_decoding *decoding, struct error *error)
+{
+    if (decoding->n_binary == 0)
+        return true;
+    return error_set_at(error, ERROR_INVALID, "/inputs",
+                        "%zu bytes at the end of the body belong to no input; binary_data_size and "
+                        "Inference-Header-Content-Length have to add up to the body's length",
+                        decoding->n_binary);
+}
+
+bool oip_request_decode(const char *body, size_t length, size_t json_length, struct arena *arena,
+                        struct oip_request *request, struct error *error)
+{
+    const size_t used = arena->used;
+    struct oip_request made = {.forward = FORWARD_REQUEST_DEFAULTS};
+    struct oip_decoding decoding = {.forward = {&made.forward, arena}, .request = &made};
+    struct json_reader r;
+    *request = (struct oip_request){0};
+    decoding.members = forward_request_members(&decoding.forward);
+    if (json_length != SIZE_MAX) {
+        if (json_length > length)
+            return error_set(error, ERROR_INVALID,
+                             "Inference-Header-Content-Length is %zu, but the body has only %zu bytes", json_length,
+                             length);
+        decoding.has_binary = true;
+        decoding.binary = (const unsigned char *)body + json_length;
+        decoding.n_binary = length - json_length;
+    }
+    json_reader_init(&r, body, size_min(length, json_length));
+    if (read_object(&r, &decoding, error) && check_inputs(&decoding, error) && check_bytes_left(&decoding, error) &&
+        oip_settle_outputs(&decoding, error)) {
+        *request = made;
+        return true;
+    }
+    arena_rewind(arena, used);
+    return false;
+}
+
+void oip_request_place(const struct oip_request *request, struct error *error)
+{
+    const struct request_members members = forward_request_members(NULL);
+    char name[sizeof error->pointer], rest[sizeof error->pointer];
+    if (!error->has_pointer || error->pointer[0] != '/')
+        return;
+    const size_t length = strcspn(error->pointer + 1, "/");
+    snprintf(name, sizeof name, "%.*s", (int)length, error->pointer + 1);
+    snprintf(rest, sizeof rest, "%s", error->pointer + 1 + length);
+    const size_t i = request_members_find(&members, name);
+    if (i == members.count)
+        return;
+    if (members.list[i].read_raw)
+        snprintf(error->pointer, sizeof error->pointer, "/inputs/%u%.400s", request->input_at[i], rest);
+    else
+        snprintf(error->pointer, sizeof error->pointer, "/parameters/%s%.400s", members.list[i].name, rest);
+}
