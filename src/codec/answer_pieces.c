@@ -92,8 +92,8 @@ void answer_pieces_add_rows(struct answer_pieces *pieces, const struct tensor_ro
 {
     size_t least, most;
     close_literal(pieces);
-    if (!tensor_write_bytes(rows->shape, rows->rank, rows->number_bytes, &most) ||
-        !tensor_write_bytes(rows->shape, rows->rank, least_number_bytes(rows), &least)) {
+    if (!tensor_rows_text_bytes(rows, rows->number_bytes, &most) ||
+        !tensor_rows_text_bytes(rows, least_number_bytes(rows), &least)) {
         pieces->failed = true;
         return;
     }

@@ -93,6 +93,14 @@ size_t tensor_rows_count(const struct tensor_rows *tensor)
     return count_rows(tensor->shape, tensor->rank);
 }
 
+bool tensor_rows_text_bytes(const struct tensor_rows *tensor, size_t number_bytes, size_t *bytes)
+{
+    size_t count;
+    if (!tensor->flat)
+        return tensor_write_bytes(tensor->shape, tensor->rank, number_bytes, bytes);
+    return tensor_bytes(tensor->shape, tensor->rank, 1, &count) && tensor_write_bytes(&count, 1, number_bytes, bytes);
+}
+
 size_t tensor_rows_bytes(const struct tensor_rows *tensor)
 {
     return tensor->shape[tensor->rank - 1] * tensor->number_bytes + 2 * (size_t)tensor->rank;
@@ -130,17 +138,41 @@ static char *write_narrow_rows(char *to, const struct tensor_rows *tensor, size_
     return to;
 }
 
+static char *write_integers(char *to, const uint32_t *integers, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        to = write_unsigned(to, integers[i]);
+        *to++ = ',';
+    }
+    return to;
+}
+
 static char *write_integer_rows(char *to, const struct tensor_rows *tensor, size_t begin, size_t end)
 {
     const size_t width = tensor->shape[tensor->rank - 1];
     for (size_t row = begin; row < end; row++) {
         to = open_row(to, tensor->shape, tensor->rank, row);
-        for (size_t i = 0; i < width; i++) {
-            to = write_unsigned(to, tensor->integers[row * width + i]);
-            *to++ = ',';
-        }
+        to = write_integers(to, tensor->integers + row * width, width);
         to = close_row(to, tensor->shape, tensor->rank, row);
     }
+    return to;
+}
+
+/* Rows of a flat array are as one. */
+static char *write_flat_rows(char *to, const struct tensor_rows *tensor, size_t begin, size_t end)
+{
+    const struct number_rows *numbers = number_rows_chosen();
+    const size_t width = tensor->shape[tensor->rank - 1], first = begin * width, count = (end - begin) * width;
+    if (begin == 0)
+        *to++ = '[';
+    if (tensor->integers)
+        to = write_integers(to, tensor->integers + first, count);
+    else if (tensor->decimals < 0)
+        to = numbers->shortest(to, tensor->data + first, count);
+    else
+        to = numbers->fixed(to, tensor->data + first, count, (unsigned)tensor->decimals);
+    if (end == count_rows(tensor->shape, tensor->rank))
+        to[-1] = ']';
     return to;
 }
 
@@ -148,6 +180,10 @@ char *tensor_rows_write(char *to, const struct tensor_rows *tensor, size_t begin
 {
     const struct number_rows *numbers = number_rows_chosen();
     const size_t width = tensor->shape[tensor->rank - 1];
+    if (begin == end)
+        return to;
+    if (tensor->flat)
+        return write_flat_rows(to, tensor, begin, end);
     if (tensor->integers)
         return write_integer_rows(to, tensor, begin, end);
     if (tensor->decimals < 0 && width <= NARROW_WIDTH)

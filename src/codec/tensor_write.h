@@ -27,9 +27,13 @@ struct tensor_rows {
     int decimals;             /* -1 for the shortest text */
     size_t number_bytes;      /* one of the above; of integers a comma and the digits of the greatest */
     const uint32_t *integers; /* [shape]; in place of `data` where it is not NULL */
+    bool flat;                /* one array of all numbers, whatever the shape */
 };
 
 size_t tensor_rows_count(const struct tensor_rows *tensor);
+
+/* Bytes of the whole text where each number with its comma takes `number_bytes`. False when that overflows. */
+bool tensor_rows_text_bytes(const struct tensor_rows *tensor, size_t number_bytes, size_t *bytes);
 
 /* Bytes that any one row takes at most, with its brackets and commas: number_bytes a number and 2 * rank. That times
  * the rows may exceed SIZE_MAX, where tensor_write_bytes tells so. */

@@ -39,6 +39,8 @@ static uint64_t proxy_deadline(const struct request *request)
 static bool check_content_type(struct request *request, struct error *error)
 {
     const char *sent = header(request, MHD_HTTP_HEADER_CONTENT_TYPE);
+    if (sent && route_takes_octets(request->route) && (request->json_length != SIZE_MAX || media_type_is_octets(sent)))
+        sent = NULL; /* JSON, with bytes behind it where its length was said */
     request->content = sent ? media_type_of(sent) : MEDIA_JSON;
     if (request->content != MEDIA_TYPE_COUNT && route_takes(request->route, request->content))
         return true;

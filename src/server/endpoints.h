@@ -23,5 +23,7 @@ route_handler oip_config_handle;         /* oip_metadata.c */
 route_handler oip_index_handle;          /* oip_repository.c */
 route_handler oip_statistics_handle;     /* oip_statistics.c */
 route_handler oip_all_statistics_handle; /* oip_statistics.c */
+route_handler oip_infer_handle;          /* oip_infer.c */
+route_acceptor oip_infer_accept;         /* oip_infer.c */
 
 #endif

@@ -4,7 +4,7 @@
 #include "base/size.h"
 #include "codec/forward_answer.h"
 #include "codec/forward_tensors.h"
-#include "server/forward_job.h"
+#include "server/forward.h"
 
 struct forward_call {
     struct forward_job job;
@@ -88,7 +88,7 @@ static bool list_wanted(struct forward_job *job, struct wanted wanted[FORWARD_RE
     return true;
 }
 
-static bool reserve(struct forward_job *job, struct error *error)
+bool forward_reserve(struct forward_job *job, struct error *error)
 {
     struct wanted wanted[FORWARD_RETURN_COUNT];
     size_t bytes;
@@ -121,7 +121,7 @@ void forward_handle(struct request *request)
         .job_bytes = sizeof(struct forward_call),
         .decode = decode,
         .within_limits = within_limits,
-        .reserve = reserve,
+        .reserve = forward_reserve,
         .compose_bytes = compose_bytes,
         .compose = compose,
     };

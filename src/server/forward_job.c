@@ -20,7 +20,7 @@
 #define DECODE_AT_ONCE_HEADER_BYTES ((size_t)512 << 10)
 
 /* What a byte of answer is worth beside the computation: text is written at about 2 ns a byte, base64 at a fifth of
- * that. */
+ * that, and what stays as it is at the speed of memory. */
 #define FLOP_PER_TEXT_BYTE   200.0
 #define FLOP_PER_BASE64_BYTE 40.0
 #define FLOP_PER_RAW_BYTE    10.0 /* where it is copied once */
@@ -123,10 +123,18 @@ static bool decode(struct forward_job *job, struct error *error)
     return true;
 }
 
+static bool check(struct forward_job *job, struct error *error)
+{
+    if (forward_request_check(job->asked, &job->set->shape, &job->input, error))
+        return true;
+    if (job->route->place)
+        job->route->place(job, error);
+    return false;
+}
+
 bool forward_job_prepare(struct forward_job *job, struct error *error)
 {
-    job->prepared = decode(job, error) && forward_request_check(job->asked, &job->set->shape, &job->input, error) &&
-                    job->route->within_limits(job, error);
+    job->prepared = decode(job, error) && check(job, error) && job->route->within_limits(job, error);
     job->request->timing.sequences = job->input.batch;
     job->request->timing.parse_us += forward_job_stage_us(job);
     return job->prepared;
@@ -137,10 +145,11 @@ static double expected_flop(const struct forward_job *job)
 {
     if (!job->prepared)
         return INFINITY;
-    static const double per_byte[] = {[ENCODING_JSON] = FLOP_PER_TEXT_BYTE,
-                                      [ENCODING_BASE64] = FLOP_PER_BASE64_BYTE,
-                                      [ENCODING_SAFETENSORS] = FLOP_PER_RAW_BYTE};
-    return job->flop + per_byte[job->asked->encoding] * (double)job->answer_bytes + content_coding_flop(job->request, job->answer_bytes) +
+    static const double by_encoding[] = {[ENCODING_JSON] = FLOP_PER_TEXT_BYTE,
+                                         [ENCODING_BASE64] = FLOP_PER_BASE64_BYTE,
+                                         [ENCODING_SAFETENSORS] = FLOP_PER_RAW_BYTE};
+    const double per_byte = job->raw_answer ? FLOP_PER_RAW_BYTE : by_encoding[job->asked->encoding];
+    return job->flop + per_byte * (double)job->answer_bytes + content_coding_flop(job->request, job->answer_bytes) +
            FLOP_PER_WEIGHT_BYTE * (double)attention_layer_bytes(job->set->layers[0]);
 }
 
@@ -215,8 +224,10 @@ static bool compose(struct forward_job *job, const struct parallel *parallel, st
         request_give_memory(request, bytes, &memory);
         return false;
     }
-    request->answer.content_type =
-        media_type_name(job->asked->encoding == ENCODING_SAFETENSORS ? MEDIA_SAFETENSORS : MEDIA_JSON);
+    request->answer.content_type = job->json_length                               ? "application/octet-stream"
+                                   : job->asked->encoding == ENCODING_SAFETENSORS ? media_type_name(MEDIA_SAFETENSORS)
+                                                                                  : media_type_name(MEDIA_JSON);
+    request->answer.json_length = job->json_length;
     if (request->answer.form == ANSWER_WHOLE) {
         request->timing.encode_us = answer_written_us(&request->answer);
         request->timing.encoded_whole = true;

@@ -25,6 +25,8 @@ struct forward_job {
     size_t work_charged, results_charged; /* of the request's share */
     size_t answer_bytes;                  /* at most what the answer takes */
     double flop;                          /* of the computation */
+    bool raw_answer;                      /* it is bytes as they are in memory; set by `within_limits` */
+    size_t json_length;                   /* as struct answer has it; set by `compose` */
     bool prepared;                        /* decoded, and within all limits */
     bool failed;                          /* *error says why; else all is well so far */
     struct error error;
@@ -36,6 +38,9 @@ struct forward_route {
     size_t job_bytes; /* of its structure, which is zero at first */
     /* Decodes a body with memory of the arena, and sets job->asked. */
     bool (*decode)(struct forward_job *job, const struct request_body *body, struct arena *arena, struct error *error);
+    /* NULL, or puts the place of an error that the check against the weights has found, which is a member of
+     * /v1/forward, into the body's own terms. */
+    void (*place)(const struct forward_job *job, struct error *error);
     /* Refuses what is over a limit before anything is computed; sets job->flop and job->answer_bytes. */
     bool (*within_limits)(struct forward_job *job, struct error *error);
     /* Takes the memory of the results (forward_job_take_results). */

@@ -30,6 +30,12 @@ enum media_type media_type_of(const char *content_type)
     return (enum media_type)type;
 }
 
+bool media_type_is_octets(const char *content_type)
+{
+    struct header_part rest = {content_type, content_type + strlen(content_type)}, name;
+    return header_next_part(&rest, ';', &name) && header_part_is(&name, "application/octet-stream");
+}
+
 /* The q of a range among its parameters; the number of others is added to *others. */
 static bool read_parameters(struct header_part rest, short *weight, unsigned *others)
 {

@@ -2,6 +2,8 @@
 #ifndef ATTND_SERVER_MEDIA_TYPE_H
 #define ATTND_SERVER_MEDIA_TYPE_H
 
+#include <stdbool.h>
+
 /* X(code, name): what a body or an answer may be. JSON comes first: it is sent where the client has no wish. */
 #define MEDIA_TYPES(X)                \
     X(MEDIA_JSON, "application/json") \
@@ -15,6 +17,9 @@ const char *media_type_name(enum media_type type);
 
 /* The type that a Content-Type names, whatever its parameters; MEDIA_TYPE_COUNT: none of these. */
 enum media_type media_type_of(const char *content_type);
+
+/* Whether it names bytes of no type that is known: application/octet-stream. */
+bool media_type_is_octets(const char *content_type);
 
 /* What has been read of Accept. */
 struct accept {

@@ -44,6 +44,7 @@ struct request *request_create(struct server *server, const char *target)
         return NULL;
     }
     request->server = server;
+    request->json_length = SIZE_MAX;
     request->problem_form = route_problem_form(request->target);
     request->arrived = clock_ns();
     request->deadline = request->proxy_deadline = CLOCK_NEVER;
@@ -297,6 +298,10 @@ enum MHD_Result request_send(struct request *request)
     ok &= MHD_add_response_header(response, "server-timing", text);
     if (answer->error == ERROR_METHOD_NOT_ALLOWED)
         ok &= MHD_add_response_header(response, "Allow", route_allow(request->route));
+    if (answer->json_length) {
+        snprintf(text, sizeof text, "%zu", answer->json_length);
+        ok &= MHD_add_response_header(response, "Inference-Header-Content-Length", text);
+    }
     if (problem_retry_after(answer->error)) {
         snprintf(text, sizeof text, "%u", problem_retry_after(answer->error));
         ok &= MHD_add_response_header(response, "Retry-After", text);

@@ -63,6 +63,7 @@ struct request {
     enum media_type accepted;   /* what the answer should be, where it can */
     struct arena body;          /* what has come of the body, from its base on: body_length bytes */
     size_t body_length, body_capacity, bytes_in;
+    size_t json_length; /* Inference-Header-Content-Length: what of the body is JSON; SIZE_MAX: all */
     struct arena work;                   /* the job's own structure, and what it has decoded */
     struct arena held[REQUEST_MAX_HELD]; /* [n_held]; what the answer lies in */
     unsigned n_held;

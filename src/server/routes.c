@@ -10,33 +10,39 @@ struct route {
     const char *pattern;
     route_handler *handle;
     route_acceptor *accept; /* NULL: nothing but what holds for all */
-    bool takes_tensors;     /* a body may be safetensors */
+    enum {
+        JSON,    /* what a body may be */
+        TENSORS, /* or safetensors */
+        OCTETS   /* with bytes behind it */
+    } body;
 };
 
 /* The first that fits is taken: what is spelled out stands before a {name} in its place. */
 /* clang-format off */
 static const struct route ROUTES[] = {
-    {"POST", "/v1/forward", forward_handle, NULL, true},
-    {"POST", "/v1/heads/importance", importance_handle, NULL, true},
-    {"GET", "/v1/weights", weights_list_handle, NULL, false},
-    {"GET", "/v1/weights/{name}", weights_get_handle, NULL, false},
-    {"GET", "/healthz", healthz_handle, NULL, false},
-    {"GET", "/readyz", readyz_handle, NULL, false},
-    {"GET", "/openapi.json", openapi_handle, NULL, false},
-    {"GET", "/v2", oip_server_handle, NULL, false},
-    {"GET", "/v2/health/live", oip_live_handle, NULL, false},
-    {"GET", "/v2/health/ready", oip_ready_handle, NULL, false},
-    {"GET", "/v2/models", oip_models_handle, NULL, false},
-    {"GET", "/v2/models/stats", oip_all_statistics_handle, NULL, false},
-    {"GET", "/v2/models/{model}", oip_model_handle, NULL, false},
-    {"GET", "/v2/models/{model}/ready", oip_model_ready_handle, NULL, false},
-    {"GET", "/v2/models/{model}/config", oip_config_handle, NULL, false},
-    {"GET", "/v2/models/{model}/stats", oip_statistics_handle, NULL, false},
-    {"GET", "/v2/models/{model}/versions/{version}", oip_model_handle, NULL, false},
-    {"GET", "/v2/models/{model}/versions/{version}/ready", oip_model_ready_handle, NULL, false},
-    {"GET", "/v2/models/{model}/versions/{version}/config", oip_config_handle, NULL, false},
-    {"GET", "/v2/models/{model}/versions/{version}/stats", oip_statistics_handle, NULL, false},
-    {"POST", "/v2/repository/index", oip_index_handle, NULL, false},
+    {"POST", "/v1/forward", forward_handle, NULL, TENSORS},
+    {"POST", "/v1/heads/importance", importance_handle, NULL, TENSORS},
+    {"GET", "/v1/weights", weights_list_handle, NULL, JSON},
+    {"GET", "/v1/weights/{name}", weights_get_handle, NULL, JSON},
+    {"GET", "/healthz", healthz_handle, NULL, JSON},
+    {"GET", "/readyz", readyz_handle, NULL, JSON},
+    {"GET", "/openapi.json", openapi_handle, NULL, JSON},
+    {"GET", "/v2", oip_server_handle, NULL, JSON},
+    {"GET", "/v2/health/live", oip_live_handle, NULL, JSON},
+    {"GET", "/v2/health/ready", oip_ready_handle, NULL, JSON},
+    {"POST", "/v2/models/{model}/infer", oip_infer_handle, oip_infer_accept, OCTETS},
+    {"POST", "/v2/models/{model}/versions/{version}/infer", oip_infer_handle, oip_infer_accept, OCTETS},
+    {"GET", "/v2/models", oip_models_handle, NULL, JSON},
+    {"GET", "/v2/models/stats", oip_all_statistics_handle, NULL, JSON},
+    {"GET", "/v2/models/{model}", oip_model_handle, NULL, JSON},
+    {"GET", "/v2/models/{model}/ready", oip_model_ready_handle, NULL, JSON},
+    {"GET", "/v2/models/{model}/config", oip_config_handle, NULL, JSON},
+    {"GET", "/v2/models/{model}/stats", oip_statistics_handle, NULL, JSON},
+    {"GET", "/v2/models/{model}/versions/{version}", oip_model_handle, NULL, JSON},
+    {"GET", "/v2/models/{model}/versions/{version}/ready", oip_model_ready_handle, NULL, JSON},
+    {"GET", "/v2/models/{model}/versions/{version}/config", oip_config_handle, NULL, JSON},
+    {"GET", "/v2/models/{model}/versions/{version}/stats", oip_statistics_handle, NULL, JSON},
+    {"POST", "/v2/repository/index", oip_index_handle, NULL, OCTETS},
 };
 /* clang-format on */
 
@@ -181,7 +187,12 @@ bool route_takes_body(const struct route *route)
 
 bool route_takes(const struct route *route, enum media_type type)
 {
-    return type == MEDIA_JSON || (type == MEDIA_SAFETENSORS && route->takes_tensors);
+    return type == MEDIA_JSON || (type == MEDIA_SAFETENSORS && route->body == TENSORS);
+}
+
+bool route_takes_octets(const struct route *route)
+{
+    return route->body == OCTETS;
 }
 
 bool route_accept(struct request *request, struct error *error)

@@ -28,6 +28,8 @@ const char *route_allow(const struct route *route);
 bool route_takes_body(const struct route *route);
 /* Whether a body may be of this type. */
 bool route_takes(const struct route *route, enum media_type type);
+/* Whether it may be JSON with bytes behind it, whose type says nothing. */
+bool route_takes_octets(const struct route *route);
 /* What the route itself demands of the headers. */
 bool route_accept(struct request *request, struct error *error);
 /* Whether it is asked by probes, again and again. */

@@ -23,9 +23,10 @@ static void build(struct answer_pieces *pieces, struct arena *arena)
     ck_assert(answer_pieces_init(pieces, arena, 9, 100));
     text_append_string(&pieces->literal, "{\"a\":");
     text_append_string(&pieces->literal, "1,\"rows\":");
-    answer_pieces_add_rows(pieces, &(struct tensor_rows){NUMBERS, SHAPE, 2, -1, tensor_write_number_bytes(-1), NULL});
+    answer_pieces_add_rows(pieces,
+                           &(struct tensor_rows){NUMBERS, SHAPE, 2, -1, tensor_write_number_bytes(-1), NULL, false});
     text_append_string(&pieces->literal, ",\"keys\":");
-    answer_pieces_add_rows(pieces, &(struct tensor_rows){NULL, KEY_SHAPE, 2, -1, 11, KEYS});
+    answer_pieces_add_rows(pieces, &(struct tensor_rows){NULL, KEY_SHAPE, 2, -1, 11, KEYS, false});
     text_append_string(&pieces->literal, ",\"b\":\"");
     answer_pieces_add_base64(pieces, RAW, sizeof RAW - 1);
     answer_pieces_add_bytes(pieces, "\",\"raw\":\"plain\",\"us\":", 21);
@@ -190,12 +191,12 @@ START_TEST(test_failures)
     ck_assert(!answer_pieces_end(&pieces));
     arena_reset(&arena);
     ck_assert(answer_pieces_init(&pieces, &arena, 2, 4));
-    answer_pieces_add_rows(&pieces, &(struct tensor_rows){NUMBERS, huge, 2, -1, 16, NULL});
+    answer_pieces_add_rows(&pieces, &(struct tensor_rows){NUMBERS, huge, 2, -1, 16, NULL, false});
     ck_assert(!answer_pieces_end(&pieces));
     arena_reset(&arena);
     ck_assert(answer_pieces_init(&pieces, &arena, 3, 4));
     for (int i = 0; i < 3; i++)
-        answer_pieces_add_rows(&pieces, &(struct tensor_rows){NUMBERS, large, 2, -1, 16, NULL});
+        answer_pieces_add_rows(&pieces, &(struct tensor_rows){NUMBERS, large, 2, -1, 16, NULL, false});
     ck_assert(!answer_pieces_end(&pieces));
     arena_reset(&arena);
     ck_assert(answer_pieces_init(&pieces, &arena, 2, 4));

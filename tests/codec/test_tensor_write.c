@@ -23,7 +23,7 @@ static void append_rows(struct text *text, const struct tensor_rows *rows)
 static void append_f32(struct text *text, const float *data, const size_t *shape, unsigned rank, int decimals,
                        size_t number_bytes)
 {
-    append_rows(text, &(struct tensor_rows){data, shape, rank, decimals, number_bytes, NULL});
+    append_rows(text, &(struct tensor_rows){data, shape, rank, decimals, number_bytes, NULL, false});
 }
 
 static void expect_text(struct text *text, const char *expected)
@@ -49,7 +49,7 @@ START_TEST(test_forms)
     expect_text(&text, "[[[1.0]]]");
     append_f32(&text, data, tall, 2, 2, tensor_write_number_bytes(2));
     expect_text(&text, "[[1.00],[-2.50],[0.12]]");
-    append_rows(&text, &(struct tensor_rows){NULL, square, 2, -1, 11, keys});
+    append_rows(&text, &(struct tensor_rows){NULL, square, 2, -1, 11, keys, false});
     expect_text(&text, "[[0,9],[10,4294967295]]");
     tensor_write_shape(&text, three, 3);
     expect_text(&text, "[2,3,2]");
@@ -160,7 +160,7 @@ START_TEST(test_ranges_of_rows)
         for (unsigned rank = 1; rank <= 4; rank++)
             for (int decimals = -1; decimals <= 9; decimals++) {
                 const struct tensor_rows tensor = {
-                    data, shapes[s] + 4 - rank, rank, decimals, tensor_write_number_bytes(decimals), NULL};
+                    data, shapes[s] + 4 - rank, rank, decimals, tensor_write_number_bytes(decimals), NULL, false};
                 const size_t count = tensor_rows_count(&tensor);
                 struct text whole = {0}, joined = {0};
                 append_f32(&whole, data, tensor.shape, rank, decimals, tensor.number_bytes);
@@ -212,7 +212,7 @@ START_TEST(test_threads)
     choose(_i);
     for (size_t i = 0; i < ROWS * WIDTH; i++)
         data[i] = 1 / (float)(i + 3);
-    const struct tensor_rows tensor = {data, shape, 3, -1, tensor_write_number_bytes(-1), NULL};
+    const struct tensor_rows tensor = {data, shape, 3, -1, tensor_write_number_bytes(-1), NULL, false};
     struct half halves[2] = {{&tensor, 0, 25, NULL, NULL}, {&tensor, 25, ROWS, NULL, NULL}};
     pthread_t threads[2];
     for (int i = 0; i < 2; i++) {
