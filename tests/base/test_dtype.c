@@ -71,10 +71,16 @@ END_TEST
 START_TEST(names_both_ways)
 {
     for (int d = 0; d < DTYPE_COUNT; d++) {
-        const char *json = dtype_json_name((enum dtype)d), *file = dtype_safetensors_name((enum dtype)d);
+        const char *json = dtype_json_name((enum dtype)d), *file = dtype_safetensors_name((enum dtype)d),
+                   *protocol = dtype_oip_name((enum dtype)d);
         ck_assert_int_eq(dtype_from_json_name(json, strlen(json)), d);
         ck_assert_int_eq(dtype_from_safetensors_name(file, strlen(file)), d);
+        ck_assert_int_eq(dtype_from_oip_name(protocol, strlen(protocol)), d);
     }
+    ck_assert_str_eq(dtype_oip_name(DTYPE_F64), "FP64");
+    ck_assert_int_eq(dtype_from_oip_name("UINT8", 5), DTYPE_U8);
+    ck_assert_int_eq(dtype_from_oip_name("FP3", 3), DTYPE_COUNT);
+    ck_assert_int_eq(dtype_from_oip_name("BYTES", 5), DTYPE_COUNT);
     ck_assert_int_eq(dtype_from_json_name("f8", 2), DTYPE_COUNT);
     ck_assert_int_eq(dtype_from_json_name("f3", 2), DTYPE_COUNT);
 }

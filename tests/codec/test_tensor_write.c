@@ -190,6 +190,56 @@ START_TEST(test_ranges_of_rows)
 }
 END_TEST
 
+/* A flat array is the nested text without its inner brackets, in whatever ranges it is written, and no longer than
+ * promised. */
+START_TEST(test_flat)
+{
+    static const size_t shapes[][4] = {{2, 3, 4, 5}, {1, 1, 1, 1}, {3, 1, 2, 70}, {1, 4, 1, 3}, {5, 2, 2, 1}};
+    float data[3 * 1 * 2 * 70];
+    uint32_t keys[sizeof data / sizeof *data];
+    choose(_i);
+    srand(8);
+    for (size_t i = 0; i < sizeof data / sizeof *data; i++) {
+        data[i] = rand() % 3 ? -1.37751935e-36f : (float)rand() / 3e6f;
+        keys[i] = (uint32_t)rand() >> rand() % 32;
+    }
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (unsigned rank = 1; rank <= 4; rank++)
+            for (int decimals = -2; decimals <= 9; decimals++) { /* -2: integers */
+                struct tensor_rows rows = {.data = data, .shape = shapes[s] + 4 - rank, .rank = rank};
+                rows.decimals = decimals;
+                rows.integers = decimals == -2 ? keys : NULL;
+                rows.number_bytes = rows.integers ? 11 : tensor_write_number_bytes(decimals);
+                const size_t count = tensor_rows_count(&rows);
+                struct text nested = {0}, expected = {0}, joined = {0};
+                size_t most;
+                append_rows(&nested, &rows);
+                text_append(&expected, "[", 1);
+                for (size_t i = 0; i < nested.length; i++)
+                    if (nested.data[i] != '[' && nested.data[i] != ']')
+                        text_append(&expected, nested.data + i, 1);
+                text_append(&expected, "]", 1);
+                rows.flat = true;
+                ck_assert(tensor_rows_text_bytes(&rows, rows.number_bytes, &most));
+                char *whole = malloc(most);
+                ck_assert_uint_eq((size_t)(tensor_rows_write(whole, &rows, 0, count) - whole), expected.length);
+                ck_assert_mem_eq(whole, expected.data, expected.length);
+                free(whole);
+                for (size_t begin = 0, end; begin < count; begin = end) {
+                    end = begin + 1 + (size_t)rand() % (count - begin);
+                    char *part = malloc((end - begin) * tensor_rows_bytes(&rows));
+                    text_append(&joined, part, (size_t)(tensor_rows_write(part, &rows, begin, end) - part));
+                    free(part);
+                }
+                ck_assert_uint_eq(joined.length, expected.length);
+                ck_assert_mem_eq(joined.data, expected.data, expected.length);
+                text_free(&nested);
+                text_free(&expected);
+                text_free(&joined);
+            }
+}
+END_TEST
+
 struct half {
     const struct tensor_rows *tensor;
     size_t begin, end;
@@ -243,6 +293,7 @@ Suite *suite(void)
     tcase_add_test(c, test_bound_is_tight);
     tcase_add_test(c, test_overflow);
     tcase_add_loop_test(c, test_ranges_of_rows, 0, ISA_COUNT);
+    tcase_add_loop_test(c, test_flat, 0, ISA_COUNT);
     tcase_add_loop_test(c, test_threads, 0, ISA_COUNT);
     suite_add_tcase(s, c);
     return s;
