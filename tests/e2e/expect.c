@@ -155,7 +155,8 @@ unsigned char *base64_bytes(const char *text, size_t *length)
         size_t padding = 0;
         for (size_t j = 0; j < 4; j++) {
             const char *at = text[i + j] == '=' ? NULL : strchr(alphabet, text[i + j]);
-            ck_assert_msg(at || (text[i + j] == '=' && i + 4 == letters), "not base64 at %zu", i + j);
+            if (!at && (text[i + j] != '=' || i + 4 != letters)) /* a check by itself costs microseconds */
+                ck_abort_msg("not base64 at %zu", i + j);
             three = three << 6 | (at ? (uint32_t)(at - alphabet) : 0);
             padding += !at;
         }
