@@ -22,7 +22,7 @@
 
 static bool set_target(struct request *request, const char *target)
 {
-    size_t bytes = strlen(target) + 1;
+    const size_t length = strlen(target), bytes = 2 * length + 1 + REQUEST_MAX_PARAMETERS;
     if (bytes > request->target_capacity) {
         char *larger = realloc(request->target, bytes);
         if (!larger)
@@ -30,7 +30,7 @@ static bool set_target(struct request *request, const char *target)
         request->target = larger;
         request->target_capacity = bytes;
     }
-    memcpy(request->target, target, bytes);
+    memcpy(request->target, target, length + 1);
     return true;
 }
 
@@ -70,8 +70,6 @@ void request_end(struct request *request)
     while (request->n_held)
         arena_store_put(server->parts.arenas, &request->held[--request->n_held]);
     budget_give_all(server->parts.budget, &request->share);
-    for (unsigned i = 0; i < REQUEST_MAX_PARAMETERS; i++)
-        free(request->parameters[i]);
     request_store_put(&server->requests, request);
 }
 

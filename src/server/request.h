@@ -46,12 +46,13 @@ struct request {
     struct connection *connection;
     struct MHD_Connection *mhd;
     char id[REQUEST_ID_BYTES];
-    char *target; /* the raw request target, as it was sent; target_capacity allocated */
+    char *target; /* the raw request target, as it was sent; behind it room for the parameters that stand in it */
     size_t target_capacity;
-    const char *method;                       /* libmicrohttpd's, valid until the request ends */
-    const struct route *route;                /* NULL: unknown */
-    char *parameters[REQUEST_MAX_PARAMETERS]; /* what stands for each {name} of its pattern, decoded; NULL: none */
-    enum problem_form problem_form;           /* by its target, so that it is known before there is a route */
+    const char *method;        /* libmicrohttpd's, valid until the request ends */
+    const struct route *route; /* NULL: unknown */
+    const char
+        *parameters[REQUEST_MAX_PARAMETERS]; /* what stands for each {name} of its pattern, decoded; NULL: none */
+    enum problem_form problem_form;          /* by its target, so that it is known before there is a route */
     bool headers_seen, answered_early;
     bool takes_chunks;          /* its HTTP version knows them */
     uint64_t arrived;           /* clock_ns at the request line */
@@ -63,7 +64,7 @@ struct request {
     enum media_type accepted;   /* what the answer should be, where it can */
     struct arena body;          /* what has come of the body, from its base on: body_length bytes */
     size_t body_length, body_capacity, bytes_in;
-    size_t json_length; /* Inference-Header-Content-Length: what of the body is JSON; SIZE_MAX: all */
+    size_t json_length;                  /* Inference-Header-Content-Length: what of the body is JSON; SIZE_MAX: all */
     struct arena work;                   /* the job's own structure, and what it has decoded */
     struct arena held[REQUEST_MAX_HELD]; /* [n_held]; what the answer lies in */
     unsigned n_held;

@@ -2,7 +2,6 @@
 
 #include "server/endpoints.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 struct route {
@@ -67,14 +66,10 @@ static int hex_value(char c)
                                   : -1;
 }
 
-/* Percent-decodes one path segment into fresh memory. NULL for a broken escape or a NUL (*valid false), or when memory
- * ran out. */
-static char *decode_segment(const char *segment, size_t length, bool *valid)
+/* Percent-decodes one path segment to `to`, which it may fill up to its own length, and a NUL. The byte behind that;
+ * NULL for a broken escape or a NUL. */
+static char *decode_segment(const char *segment, size_t length, char *to)
 {
-    char *decoded = malloc(length + 1), *to = decoded;
-    *valid = true;
-    if (!decoded)
-        return NULL;
     for (size_t i = 0; i < length; i++) {
         int value = (unsigned char)segment[i];
         if (segment[i] == '%') {
@@ -83,15 +78,12 @@ static char *decode_segment(const char *segment, size_t length, bool *valid)
             value = high < 0 || low < 0 ? 0 : high << 4 | low;
             i += 2;
         }
-        if (value == 0) {
-            free(decoded);
-            *valid = false;
+        if (value == 0)
             return NULL;
-        }
         *to++ = (char)value;
     }
-    *to = '\0';
-    return decoded;
+    *to++ = '\0';
+    return to;
 }
 
 /* Part of a path. */
@@ -124,14 +116,16 @@ static bool matches(const char *pattern, struct span path, struct span spans[REQ
     return at == end;
 }
 
-/* Fills request->parameters. False for a broken escape (*valid false), or when memory ran out. */
-static bool take_parameters(struct request *request, const struct span spans[REQUEST_MAX_PARAMETERS], bool *valid)
+/* Fills request->parameters, behind the target. False for what cannot be decoded. */
+static bool take_parameters(struct request *request, const struct span spans[REQUEST_MAX_PARAMETERS])
 {
-    *valid = true;
+    char *to = request->target + strlen(request->target) + 1;
     for (unsigned i = 0; i < REQUEST_MAX_PARAMETERS && spans[i].length; i++) {
-        request->parameters[i] = decode_segment(spans[i].at, spans[i].length, valid);
-        if (!request->parameters[i])
+        char *behind = decode_segment(spans[i].at, spans[i].length, to);
+        if (!behind)
             return false;
+        request->parameters[i] = to;
+        to = behind;
     }
     return true;
 }
@@ -142,14 +136,10 @@ bool route_find(struct request *request, const char *method, struct error *error
     path.at = path_of(request->target, &path.length);
     const char *wanted = strcmp(method, "HEAD") == 0 ? "GET" : method;
     for (size_t i = 0; i < sizeof ROUTES / sizeof *ROUTES; i++) {
-        bool valid;
         if (!matches(ROUTES[i].pattern, path, spans))
             continue;
-        if (!take_parameters(request, spans, &valid)) {
-            if (!valid)
-                break;
-            return error_out_of_memory(error);
-        }
+        if (!take_parameters(request, spans))
+            break;
         request->route = &ROUTES[i];
         if (strcmp(ROUTES[i].method, wanted) != 0)
             return error_set(error, ERROR_METHOD_NOT_ALLOWED, "%s is not allowed on %s; allowed: %s", method,

@@ -8,6 +8,7 @@
 #include "codec/expect.h"
 #include "codec/forward_answer.h"
 #include "codec/importance_answer.h"
+#include "codec/oip_answer.h"
 #include "codec/safetensors.h"
 
 #include <errno.h>
@@ -108,6 +109,34 @@ static bool run_importance(struct arena *arena, struct text *text, struct error 
            importance_answer_encode(&request, 2, &found, "demo", "digest", text, error);
 }
 
+/* Both kinds of outputs, and inputs in both forms. */
+static bool run_oip(struct arena *arena, struct arena *composed, struct error *error)
+{
+    static const char JSON[] =
+        "{\"id\":\"a\",\"inputs\":[{\"data\":[[[1,2],[3,4]]],\"name\":\"input\",\"shape\":[1,2,2],\"datatype\":"
+        "\"FP32\"},"
+        "{\"name\":\"attention_mask\",\"datatype\":\"INT32\",\"shape\":[1,2],\"parameters\":{\"binary_data_size\":8}}],"
+        "\"outputs\":[{\"name\":\"output\"},{\"name\":\"attention\",\"parameters\":{\"binary_data\":true}}],"
+        "\"parameters\":{\"top_k\":1,\"include_heads\":[1]}}";
+    static const float zeros[64];
+    static char body[sizeof JSON - 1 + 8], text[8192];
+    const struct forward_result result = {.output = (float *)zeros, .attention = (float *)zeros};
+    const struct oip_model model = {"demo", "1", "digest"};
+    struct oip_request request;
+    struct forward_input problem;
+    struct answer_pieces pieces;
+    size_t json_length;
+    memcpy(body, JSON, sizeof JSON - 1);
+    if (!oip_request_decode(body, sizeof body, sizeof JSON - 1, arena, &request, error) ||
+        !forward_request_check(&request.forward, &SHAPE, &problem, error) ||
+        !oip_answer_compose(&request, &SHAPE, &problem, &result, &model, &parallel_serial, composed, &pieces,
+                            &json_length, error) ||
+        pieces.most > sizeof text)
+        return false;
+    answer_pieces_write(&pieces, answer_pieces_begin(), answer_pieces_behind(&pieces), text);
+    return true;
+}
+
 START_TEST(test_request_allocates_nothing)
 {
     struct arena arena = {0}, composed = {0};
@@ -126,6 +155,14 @@ START_TEST(test_request_allocates_nothing)
     text_init_fixed(&text, answer, sizeof answer);
     allocations = 0;
     right = run_importance(&arena, &text, &error);
+    found = allocations;
+    ck_assert_msg(right, "%s", error.message);
+    ck_assert_uint_eq(found, 0);
+
+    arena_rewind(&arena, BEFORE_BODY);
+    composed.used = 0;
+    allocations = 0;
+    right = run_oip(&arena, &composed, &error);
     found = allocations;
     ck_assert_msg(right, "%s", error.message);
     ck_assert_uint_eq(found, 0);

@@ -153,6 +153,17 @@ static size_t gzip_request(char *to, size_t size)
     return head + z.total_out;
 }
 
+static size_t infer_request(char *to, size_t size, bool good)
+{
+    char body[2048] = "{\"id\":\"7\",\"inputs\":[{\"name\":\"input\",\"datatype\":\"FP32\",\"shape\":[1,64],\"data\":[";
+    for (int i = 0; i < (good ? 64 : 63); i++)
+        snprintf(body + strlen(body), sizeof body - strlen(body), "%s0.5", i ? "," : "");
+    strcat(body,
+           "]}],\"outputs\":[{\"name\":\"output\"},{\"name\":\"attention\",\"parameters\":{\"binary_data\":true}}]}");
+    return (size_t)snprintf(to, size, HEAD("POST /v2/models/demo/infer") "Content-Length: %zu\r\n\r\n%s", strlen(body),
+                            body);
+}
+
 static size_t importance_request(char *to, size_t size)
 {
     char body[2048] = "{\"input\":[[";
@@ -181,20 +192,46 @@ static size_t tensors_request(char *to, size_t size)
 
 START_TEST(answers)
 {
-    static const char *const simple[] = {HEAD("GET /v1/weights") "\r\n", HEAD("GET /v1/weights/demo") "\r\n",
-                                         HEAD("GET /v1/weights/none") "\r\n", HEAD("GET /openapi.json") "\r\n",
-                                         HEAD("GET /none") "\r\n"};
-    static const char *const wanted[] = {"HTTP/1.1 200", "HTTP/1.1 200", "HTTP/1.1 404", "HTTP/1.1 200",
-                                         "HTTP/1.1 404", "HTTP/1.1 200", "HTTP/1.1 422", "HTTP/1.1 200",
-                                         "HTTP/1.1 200", "HTTP/1.1 200", "HTTP/1.1 200"};
+    static const char *const simple[] = {
+        HEAD("GET /v1/weights") "\r\n",
+        HEAD("GET /v1/weights/demo") "\r\n",
+        HEAD("GET /v1/weights/none") "\r\n",
+        HEAD("GET /openapi.json") "\r\n",
+        HEAD("GET /none") "\r\n",
+        HEAD("GET /v2") "\r\n",
+        HEAD("GET /v2/models") "\r\n",
+        HEAD("GET /v2/models/demo") "\r\n",
+        HEAD("GET /v2/models/demo/versions/1/config") "\r\n",
+        HEAD("GET /v2/models/demo/stats") "\r\n",
+        HEAD("GET /v2/models/demo/ready") "\r\n",
+        HEAD("POST /v2/repository/index") "Content-Length: 14\r\n\r\n{\"ready\":true}"};
+    enum {
+        SIMPLE = sizeof simple / sizeof *simple,
+        FORWARD = SIMPLE,
+        WRONG,
+        CHUNKED,
+        IMPORTANCE,
+        GZIP,
+        TENSORS,
+        INFER,
+        WRONG_INFER
+    };
     static char request[4096], control[4096], answer[1 << 20];
     size_t control_length = forward_request(control, sizeof control, true, false), length;
-    if (_i < 5)
+    if (_i < SIMPLE)
         length = (size_t)snprintf(request, sizeof request, "%s", simple[_i]);
-    else if (_i < 8)
-        length = forward_request(request, sizeof request, _i != 6, _i == 7);
+    else if (_i < IMPORTANCE)
+        length = forward_request(request, sizeof request, _i != WRONG, _i == CHUNKED);
+    else if (_i < INFER)
+        length = (_i == IMPORTANCE ? importance_request
+                  : _i == GZIP     ? gzip_request
+                                   : tensors_request)(request, sizeof request);
     else
-        length = (_i == 8 ? importance_request : _i == 9 ? gzip_request : tensors_request)(request, sizeof request);
+        length = infer_request(request, sizeof request, _i == INFER);
+    const char *wanted = _i == 2 || _i == 4  ? "HTTP/1.1 404"
+                         : _i == WRONG       ? "HTTP/1.1 422"
+                         : _i == WRONG_INFER ? "HTTP/1.1 400"
+                                             : "HTTP/1.1 200";
 
     size_t failures = 0;
     for (size_t n = 1; n < MOST; n++) {
@@ -207,9 +244,9 @@ START_TEST(answers)
         size_t got = exchange(&to, request, length, answer, sizeof answer);
         bool happened = fail_alloc_happened();
         fail_alloc_at(0);
-        bool right = strncmp(answer, wanted[_i], strlen(wanted[_i])) == 0;
+        bool right = strncmp(answer, wanted, strlen(wanted)) == 0;
         bool legible = strstr(answer, "Content-Encoding: gzip") == NULL;
-        bool refused = strncmp(answer, "HTTP/1.1 503", 12) == 0 && (!legible || strstr(answer, "out-of-memory"));
+        bool refused = strncmp(answer, "HTTP/1.1 503", 12) == 0 && (!legible || strstr(answer, "memory ran out"));
         ck_assert_msg(right || refused || got == 0, "failure %zu: %.200s", n, answer);
         ck_assert_msg(happened || right, "without a failure: %.200s", answer);
         exchange(&to, control, control_length, answer, sizeof answer);
@@ -237,7 +274,8 @@ START_TEST(a_steady_state_allocates_nothing)
     struct server *server = start(&error);
     ck_assert_ptr_nonnull(server);
     const struct sockaddr_in to = address_of(server);
-    size_t length = _i == 3   ? gzip_request(request, sizeof request)
+    size_t length = _i == 4   ? infer_request(request, sizeof request, true)
+                    : _i == 3 ? gzip_request(request, sizeof request)
                     : _i == 2 ? importance_request(request, sizeof request)
                               : forward_request(request, sizeof request, true, _i == 1);
     char *close_header = strstr(request, "Connection: close\r\n");
@@ -293,8 +331,8 @@ Suite *suite(void)
     TCase *c = tcase_create("allocations");
     tcase_add_checked_fixture(c, set_up, tear_down);
     tcase_set_timeout(c, 60);
-    tcase_add_loop_test(c, answers, 0, 11);
-    tcase_add_loop_test(c, a_steady_state_allocates_nothing, 0, 4);
+    tcase_add_loop_test(c, answers, 0, 20);
+    tcase_add_loop_test(c, a_steady_state_allocates_nothing, 0, 5);
     tcase_add_test(c, start_up);
     suite_add_tcase(s, c);
     return s;

@@ -11,15 +11,15 @@ static struct error error;
 
 static bool find(const char *method, const char *target)
 {
-    for (unsigned i = 0; i < REQUEST_MAX_PARAMETERS; i++)
-        free(request.parameters[i]);
-    request = (struct request){.target = (char *)target};
+    free(request.target);
+    request = (struct request){.target = malloc(2 * strlen(target) + 1 + REQUEST_MAX_PARAMETERS)};
+    strcpy(request.target, target);
     return route_find(&request, method, &error);
 }
 
 static void tear_down(void)
 {
-    find("GET", "/");
+    free(request.target);
 }
 
 START_TEST(targets_find_their_patterns)
