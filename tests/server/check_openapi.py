@@ -171,7 +171,7 @@ def check_reply(document, path, method, reply, status, place):
         return None
     error = first_error(document, media["schema"], body)
     check(error is None, place, "the answer does not fit its schema: %s" % error)
-    if reply.status >= 400 and isinstance(body, dict):
+    if reply.media_type == "application/problem+json":
         check(body.get("status") == reply.status, place, "member status is %r" % body.get("status"))
         check(body.get("error") == body.get("detail"), place, "error and detail differ")
         check(body.get("instance") == reply.headers.get("x-request-id"), place, "instance is not the x-request-id")
@@ -186,13 +186,22 @@ def shape_of(tensor):
     return shape
 
 
+def real_path(document, path, operation):
+    """The path with the examples of its parameters in it."""
+    for parameter in (whole(document, p) for p in operation.get("parameters", [])):
+        if parameter["in"] == "path":
+            path = path.replace("{%s}" % parameter["name"], parameter["example"])
+    return path
+
+
 def check_examples(server, document):
     posted = 0
     for path, item in document["paths"].items():
         for media_type, media in item.get("post", {}).get("requestBody", {}).get("content", {}).items():
             for title, example in media.get("examples", {}).items():
                 place, request = "example %s of %s" % (title, path), example["value"]
-                reply = server.request("POST", path, json.dumps(request), {"Content-Type": media_type})
+                real = real_path(document, path, item["post"])
+                reply = server.request("POST", real, json.dumps(request), {"Content-Type": media_type})
                 body = check_reply(document, path, "post", reply, 200, place)
                 posted += 1
                 if body is None or path != "/v1/forward":
@@ -233,11 +242,7 @@ def check_gets(server, document):
         if "get" not in item:
             continue
         place = "GET " + path
-        parameters = [whole(document, p) for p in item["get"].get("parameters", [])]
-        real = path
-        for parameter in parameters:
-            if parameter["in"] == "path":
-                real = real.replace("{%s}" % parameter["name"], parameter["example"])
+        real = real_path(document, path, item["get"])
         reply = server.request("GET", real)
         check_reply(document, path, "get", reply, 200, place)
         head = server.request("HEAD", real)
@@ -252,6 +257,44 @@ def check_gets(server, document):
     named = "/v1/weights/{name}"
     body = check_reply(document, named, "get", server.request("GET", "/v1/weights/dmeo"), 404, "GET an unknown weight set")
     check(body and "demo" in body["detail"], "GET an unknown weight set", "the detail does not list the known names")
+
+
+def check_inference(server, document):
+    """Bytes in and out where the description says so, and each kind of error that a request can bring about."""
+    row = [0.5] * 64
+    tensor = {"name": "input", "shape": [1, 64], "datatype": "FP32"}
+    head = json.dumps({"inputs": [{**tensor, "parameters": {"binary_data_size": 256}}], "parameters": {"binary_data_output": True}}).encode()
+    length = {"Inference-Header-Content-Length": str(len(head))}
+    of = lambda **members: json.dumps({"inputs": [{**tensor, "data": row}], **members})
+    for path, item in document["paths"].items():
+        if "application/octet-stream" not in item.get("post", {}).get("requestBody", {}).get("content", {}):
+            continue
+        real = real_path(document, path, item["post"])
+        place = "bytes to " + path
+        reply = server.request("POST", real, head + struct.pack("<64f", *row), length)
+        check_reply(document, path, "post", reply, 200, place)
+        size = int(reply.headers.get("inference-header-content-length", 0))
+        if check(reply.media_type == "application/octet-stream" and size > 0, place, "answered with %s" % reply.media_type):
+            schema = document["components"]["schemas"]["InferAnswer"]
+            answer = read_json(reply.body[:size].decode("utf-8"))
+            error = first_error(document, schema, answer)
+            check(error is None, place, "the JSON does not fit its schema: %s" % error)
+            check(sum(o["parameters"]["binary_data_size"] for o in answer["outputs"]) == len(reply.body) - size, place, "another length")
+        for name, url, body, headers, status in (
+                ("half a document", real, "{", {}, 400), ("no inputs", real, '{"inputs": []}', {}, 400), ("an unknown output", real, of(outputs=[{"name": "outptu"}]), {}, 400),
+                ("an unknown model", real.replace("demo", "dmeo"), of(), {}, 404), ("text/csv", real, of(), {"Content-Type": "text/csv"}, 415),
+                ("an unknown expectation", real, of(), {"Expect": "wonders"}, 417), ("a header that is no number", real, of(), {"Inference-Header-Content-Length": "-1"}, 400)):
+            check_reply(document, path, "post", server.request("POST", url, body, headers), status, "%s to %s" % (name, path))
+        refused = server.request("GET", real)
+        check_reply(document, path, "post", refused, 405, "GET " + path)
+    path = "/v2/repository/index"
+    check_reply(document, path, "post", server.request("POST", path, "", {}), 200, "an empty body to " + path)
+    check_reply(document, path, "post", server.request("POST", path, '{"ready": 1}', {}), 400, "a number to " + path)
+    check_reply(document, path, "post", server.request("DELETE", path), 405, "DELETE " + path)
+    for path, item in document["paths"].items():
+        if "get" in item and "{model}" in path:
+            unknown = server.request("GET", real_path(document, path, item["get"]).replace("demo", "dmeo"))
+            check_reply(document, path, "get", unknown, 404, "an unknown model at " + path)
 
 
 def bad_requests():
@@ -317,6 +360,7 @@ def main():
             check_files(server, document)
             check_gets(server, document)
             check_bad_requests(server, document)
+            check_inference(server, document)
             check(server.process.poll() is None, "the server", "it ended with exit code %s" % server.process.poll())
         check_limits(binary, document)
     print("\n".join(faults) or "%d checks of the description and the answers, no fault" % checks)
