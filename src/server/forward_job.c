@@ -84,7 +84,8 @@ static bool decoded_at_once(const struct request *request)
     const struct request_body body = body_of(request);
     if (body.form == BODY_SAFETENSORS)
         return body.length <= DECODE_AT_ONCE_RAW_BYTES && request_body_heap_bytes(&body) <= DECODE_AT_ONCE_HEADER_BYTES;
-    return body.length <= DECODE_AT_ONCE_BYTES;
+    const size_t json = size_min(request->json_length, body.length);
+    return json <= DECODE_AT_ONCE_BYTES && body.length - json <= DECODE_AT_ONCE_RAW_BYTES;
 }
 
 /* The job with memory for all that its body can decode to. */
