@@ -13,7 +13,8 @@ import tempfile
 sys.dont_write_bytecode = True
 from load import Invalid  # noqa: E402
 from report import Report, Requirement  # noqa: E402
-from scenarios import SCENARIOS, Settings  # noqa: E402
+from runs import Settings  # noqa: E402
+from scenarios import SCENARIOS  # noqa: E402
 
 
 def say(text):
@@ -43,6 +44,8 @@ def parse_arguments():
     parser.add_argument("--quiet", type=float, metavar="CORES",
                         help="for a shared machine: wait up to 20 s until no more processors than this are in use, and do a run "
                         "again (4 times at most) beside which other processes used more")
+    parser.add_argument("--peer", metavar="COMMAND",
+                        help="latency: a program beside attnd; {port}, {shape}, {batch}, {tokens}, {d_model}, {num_heads} are filled in")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of the table")
     parser.add_argument("--require", type=requirement, action="append", default=[], metavar="NAME>=NUMBER",
                         help="exit code 1 where the median of NAME is less (or NAME<=NUMBER: more); may be given again")
@@ -69,8 +72,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="attnd-bench-") as folder:
         for scenario in arguments.scenarios:
             say(scenario)
-            settings = Settings(binary, arguments.repetitions, arguments.seconds, arguments.quiet, folder,
-                                lambda text, scenario=scenario: say("%s: %s" % (scenario, text)))
+            settings = Settings(arguments, folder, lambda text, scenario=scenario: say("%s: %s" % (scenario, text)))
             try:
                 SCENARIOS[scenario](settings, report)
             except (Invalid, OSError) as error:
