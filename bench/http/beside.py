@@ -41,8 +41,10 @@ def echo(settings, report):
         report.add(name + ".forward.stages", [1e6 * one.stages for one in attnd_runs], "us/request")
         report.add(name + ".forward.http", [1e6 * (one.cpu_per_request - one.stages) for one in attnd_runs], "us/request")
         report.add(name + ".echo.cpu", [1e6 * one.cpu_per_request for one in echo_runs], "us/request")
-        report.ratio(name + ".http_of_echo", [(one.cpu_per_request - one.stages) for one in attnd_runs], [one.cpu_per_request for one in echo_runs],
-                     target="<= 1.3")
+        # Of one connection the figure is informative only: the thread sleeps at each request, and to wake it costs the most.
+        # Of one connection it only informs: the thread sleeps at each request, and waking it costs the most.
+        report.ratio(name + ".http_of_echo", [one.cpu_per_request - one.stages for one in attnd_runs],
+                     [one.cpu_per_request for one in echo_runs], target="<= 1.3" if connections > 1 else None)
 
 
 def peak(settings, report):
