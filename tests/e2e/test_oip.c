@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 #define INFER       "/v2/models/demo/infer"
 #define MAX_NUMBERS ((size_t)1 << 20)
@@ -574,6 +575,70 @@ START_TEST(errors_in_mid_upload_too)
 }
 END_TEST
 
+/* A body with bytes behind its JSON may be of any type; the header is what tells. */
+START_TEST(bytes_are_of_any_type)
+{
+    static const char *const types[] = {"Content-Type: text/plain", "Content-Type: application/octet-stream",
+                                        "Content-Type: application/json", "Content-Type: application/x-safetensors"};
+    struct server_process *server = server_process_start(NULL);
+    float input[64] = {1};
+    struct message message = binary_request(input, 1, "{'name':'output'}");
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        char header[64];
+        const char *const headers[] = {header, types[i], NULL}, *bytes;
+        snprintf(header, sizeof header, "inference-header-content-length: %zu", message.json_length);
+        struct reply reply = http_send(
+            server,
+            (struct http_call){
+                .method = "POST", .path = INFER, .body = message.data, .length = message.length, .headers = headers});
+        json_decref(document_of(&reply, &bytes));
+        reply_free(&reply);
+    }
+    free(message.data);
+    server_process_stop(server);
+}
+END_TEST
+
+/* In a compressed answer the header counts what is compressed, not what is sent. */
+START_TEST(compressed_answers_keep_their_header)
+{
+    struct server_process *server = server_process_start(NULL);
+    float *input = make_input(40);
+    struct message message =
+        binary_request(input, 40, "{'name':'output','parameters':{'binary_data':true}},{'name':'heads'}");
+    char header[64], coding[32], length[32];
+    const char *const headers[] = {header, "Accept-Encoding: gzip", NULL}, *bytes;
+    snprintf(header, sizeof header, "Inference-Header-Content-Length: %zu", message.json_length);
+    struct reply plain = infer(server, INFER, &message);
+    json_decref(document_of(&plain, &bytes));
+    struct reply reply = http_send(
+        server,
+        (struct http_call){
+            .method = "POST", .path = INFER, .body = message.data, .length = message.length, .headers = headers});
+    ck_assert_int_eq(reply.status, 200);
+    ck_assert(reply_header(&reply, "Content-Encoding", coding, sizeof coding));
+    ck_assert_str_eq(coding, "gzip");
+    ck_assert(reply_header(&reply, "Inference-Header-Content-Length", length, sizeof length));
+    ck_assert_uint_eq(strtoull(length, NULL, 10), (size_t)(bytes - plain.body));
+    unsigned char *text = malloc(plain.length);
+    z_stream z = {.next_in = (Bytef *)reply.body,
+                  .avail_in = (uInt)reply.length,
+                  .next_out = text,
+                  .avail_out = (uInt)plain.length};
+    ck_assert_int_eq(inflateInit2(&z, 31), Z_OK);
+    ck_assert_int_eq(inflate(&z, Z_FINISH), Z_STREAM_END);
+    ck_assert_uint_eq(z.total_out, plain.length);
+    ck_assert_mem_eq(text, plain.body, plain.length);
+    inflateEnd(&z);
+    free(text);
+    reply_free(&reply);
+    reply_free(&plain);
+    free(message.data);
+    free(input);
+    server_process_stop(server);
+}
+END_TEST
+
 START_TEST(faults_of_a_request_say_where)
 {
     static const struct {
@@ -677,6 +742,8 @@ Suite *suite(void)
     tcase_add_test(c, tells_what_is_not_loaded);
     tcase_add_test(c, errors_have_the_protocols_form);
     tcase_add_test(c, errors_in_mid_upload_too);
+    tcase_add_test(c, bytes_are_of_any_type);
+    tcase_add_test(c, compressed_answers_keep_their_header);
     tcase_add_test(c, faults_of_a_request_say_where);
     tcase_add_test(c, what_is_not_finite_goes_in_bytes);
     tcase_add_test(c, is_not_ready_once_it_drains);
