@@ -36,7 +36,7 @@ static void explain(struct forward_job *job)
     job->failed = true;
 }
 
-/* Its forward, or the one it shared, is over. */
+/* Its forward, or the one it shared, is over. `leads`: where batches are counted, it stands for this one. */
 static void note_computed(struct forward_job *job, size_t batch, bool leads)
 {
     job->request->timing.leads_batch = leads;

@@ -48,11 +48,10 @@ struct request {
     char id[REQUEST_ID_BYTES];
     char *target; /* the raw request target, as it was sent; behind it room for the parameters that stand in it */
     size_t target_capacity;
-    const char *method;        /* libmicrohttpd's, valid until the request ends */
-    const struct route *route; /* NULL: unknown */
-    const char
-        *parameters[REQUEST_MAX_PARAMETERS]; /* what stands for each {name} of its pattern, decoded; NULL: none */
-    enum problem_form problem_form;          /* by its target, so that it is known before there is a route */
+    const char *method;                             /* libmicrohttpd's, valid until the request ends */
+    const struct route *route;                      /* NULL: unknown */
+    const char *parameters[REQUEST_MAX_PARAMETERS]; /* for each {name} of its pattern, decoded; NULL: none */
+    enum problem_form problem_form;                 /* by its target: known before there is a route */
     bool headers_seen, answered_early;
     bool takes_chunks;          /* its HTTP version knows them */
     uint64_t arrived;           /* clock_ns at the request line */
