@@ -15,6 +15,7 @@
 #include "weights/registry.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -269,11 +270,21 @@ done:
     return code;
 }
 
+/* Large pieces of memory go back to the system when they are freed: the C library keeps what is as large as what was
+ * freed before, and the store of arenas keeps what will be used again already. */
+static void return_large_pieces(void)
+{
+#ifdef __GLIBC__
+    mallopt(M_MMAP_THRESHOLD, 1 << 20);
+#endif
+}
+
 int main(int argc, char **argv)
 {
     struct command_line line;
     struct error error;
     int code = EXIT_STOPPED;
+    return_large_pieces();
     if (!command_line_parse(argc, argv, &line, &error)) {
         code = cannot_start(&error);
     } else if (line.command == COMMAND_HELP) {

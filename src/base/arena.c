@@ -31,11 +31,12 @@ bool arena_reserve(struct arena *arena, size_t bytes)
         return true;
     size_t alignment = bytes < HUGE_PAGE ? ARENA_ALIGNMENT : HUGE_PAGE, capacity;
     void *base;
-    if (!round_up(bytes, alignment, &capacity) || posix_memalign(&base, alignment, capacity) != 0)
+    if (!round_up(bytes, ARENA_ALIGNMENT, &capacity) || posix_memalign(&base, alignment, capacity) != 0)
         return false;
+    /* A first touch of 4 KiB pages costs more than the arithmetic done on them. But a huge page that is used in part
+     * takes all of its memory: what is behind the last whole one stays in small ones. */
     if (alignment == HUGE_PAGE)
-        madvise(base, capacity,
-                MADV_HUGEPAGE); /* a first touch of 4 KiB pages costs more than the arithmetic done on them */
+        madvise(base, capacity & ~(HUGE_PAGE - 1), MADV_HUGEPAGE);
     arena_free(arena);
     *arena = (struct arena){.base = base, .capacity = capacity};
     return true;
@@ -55,13 +56,13 @@ static void touch(char *base, size_t bytes)
         ((volatile char *)base)[bytes - 1] = 0;
 }
 
-bool arena_reserve_touched(struct arena *arena, size_t bytes)
+bool arena_reserve_touched(struct arena *arena, size_t bytes, size_t touched)
 {
     bool fresh = bytes > arena->capacity;
     if (!arena_reserve(arena, bytes))
         return false;
     if (fresh)
-        touch(arena->base, arena->capacity);
+        touch(arena->base, size_min(touched, arena->capacity));
     return true;
 }
 

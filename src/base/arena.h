@@ -17,10 +17,10 @@ struct arena {
  * false when there is none to be had (the arena is then as it was). */
 bool arena_reserve(struct arena *arena, size_t bytes);
 
-/* The same, and what is new is touched at once, by this thread. In pages of 4 KiB that takes 1.1 us a page where a
+/* The same, and of what is new the first `touched` bytes are touched at once, by this thread. In pages of 4 KiB that takes 1.1 us a page where a
  * first touch takes 2; in pages of 2 MiB it saves nothing. So it is for memory that will be used whole, and not for a
  * generous upper bound. */
-bool arena_reserve_touched(struct arena *arena, size_t bytes);
+bool arena_reserve_touched(struct arena *arena, size_t bytes, size_t touched);
 
 /* `bytes` of uninitialised memory, aligned to ARENA_ALIGNMENT, or NULL when the reservation does not hold it. */
 void *arena_take(struct arena *arena, size_t bytes);

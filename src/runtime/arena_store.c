@@ -128,7 +128,7 @@ static bool take(struct arena_store *store, size_t bytes, bool touched, struct a
             taken = unlink_spare(store, class, &store->lists[class])->arena;
         pthread_mutex_unlock(&store->mutex);
         const size_t reserved = class_bytes(wanted);
-        if (!(touched ? arena_reserve_touched(&taken, reserved) : arena_reserve(&taken, reserved))) {
+        if (!(touched ? arena_reserve_touched(&taken, reserved, bytes) : arena_reserve(&taken, reserved))) {
             arena_store_put(store, &taken);
             return false;
         }

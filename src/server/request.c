@@ -168,6 +168,7 @@ void request_drop_body(struct request *request)
 
 void request_drop_work(struct request *request)
 {
+    arena_store_put(request->server->parts.arenas, &request->decoded);
     arena_store_put(request->server->parts.arenas, &request->work);
 }
 

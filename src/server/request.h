@@ -64,7 +64,8 @@ struct request {
     struct arena body;          /* what has come of the body, from its base on: body_length bytes */
     size_t body_length, body_capacity, bytes_in;
     size_t json_length;                  /* Inference-Header-Content-Length: what of the body is JSON; SIZE_MAX: all */
-    struct arena work;                   /* the job's own structure, and what it has decoded */
+    struct arena work;                   /* the job's own structure, and what a short body was decoded to */
+    struct arena decoded;                /* what a long one was decoded to */
     struct arena held[REQUEST_MAX_HELD]; /* [n_held]; what the answer lies in */
     unsigned n_held;
     struct content_coding coding;

@@ -85,7 +85,7 @@ START_TEST(touched_memory_is_there)
     static const size_t sizes[] = {100, 70000, 300001, 5000000};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         struct arena arena = {0};
-        ck_assert(arena_reserve_touched(&arena, sizes[i]));
+        ck_assert(arena_reserve_touched(&arena, sizes[i], sizes[i]));
         size_t page = (size_t)sysconf(_SC_PAGESIZE), offset = (size_t)((uintptr_t)arena.base % page);
         size_t n_pages = (offset + arena.capacity + page - 1) / page;
         unsigned char *present = calloc(n_pages, 1);
@@ -94,9 +94,9 @@ START_TEST(touched_memory_is_there)
             ck_assert(present[p] & 1);
         free(present);
         char *base = arena.base;
-        ck_assert(arena_reserve_touched(&arena, sizes[i] / 2));
+        ck_assert(arena_reserve_touched(&arena, sizes[i] / 2, sizes[i] / 2));
         ck_assert_ptr_eq(arena.base, base);
-        ck_assert(!arena_reserve_touched(&arena, SIZE_MAX));
+        ck_assert(!arena_reserve_touched(&arena, SIZE_MAX, SIZE_MAX));
         ck_assert_ptr_eq(arena.base, base);
         arena_free(&arena);
     }

@@ -480,6 +480,44 @@ START_TEST(timing_is_last)
 }
 END_TEST
 
+/* A long body whose numbers are short where nobody would expect it: at its ends a number takes two bytes, in its middle
+ * thirty, and it decodes to more than its middle lets expect. */
+START_TEST(numbers_of_uneven_length)
+{
+    enum { SHORT_ROWS = 700, LONG_ROWS = 60, ROWS = 2 * SHORT_ROWS + LONG_ROWS };
+    struct server_process *server = server_process_start(NULL);
+    char *body = malloc(64 * (2 * 2 * SHORT_ROWS + 32 * LONG_ROWS) + 3 * ROWS + 200);
+    char *at = stpcpy(body, "{\"weights\":\"plain64\",\"return\":[\"output\"],\"encoding\":\"base64\",\"input\":[");
+    for (int row = 0; row < ROWS; row++) {
+        at = stpcpy(at, row ? ",[" : "[");
+        for (int i = 0; i < 64; i++) {
+            at = stpcpy(at, i ? "," : "");
+            at =
+                stpcpy(at, row >= SHORT_ROWS && row < SHORT_ROWS + LONG_ROWS ? "0.50000000000000000000000000000" : "1");
+        }
+        at = stpcpy(at, "]");
+    }
+    stpcpy(at, "]}");
+    struct reply reply = http_post(server, FORWARD, body);
+    ck_assert_msg(reply.status == 200, "status %ld: %.300s", reply.status, reply.body);
+    json_t *got = reply_json(&reply), *output = json_object_get(got, "output");
+    ck_assert_int_eq(json_integer_value(json_array_get(json_object_get(output, "shape"), 0)), ROWS);
+    size_t length;
+    unsigned char *bytes = base64_bytes(json_string_value(json_object_get(output, "base64")), &length);
+    ck_assert_uint_eq(length, sizeof(float) * 64 * ROWS);
+    for (size_t i = 0; i < 64 * ROWS; i++) { /* means of 1 and 0.5, whatever the weights */
+        float value;
+        memcpy(&value, bytes + i * sizeof value, sizeof value);
+        ck_assert(value > 0.5f && value < 1.0f);
+    }
+    free(bytes);
+    json_decref(got);
+    reply_free(&reply);
+    free(body);
+    server_process_stop(server);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *s = suite_create("e2e/forward");
@@ -497,6 +535,7 @@ Suite *suite(void)
     tcase_add_test(c, weights_and_digest_are_named);
     tcase_add_test(c, rows_without_a_key_are_zero);
     tcase_add_test(c, timing_is_last);
+    tcase_add_test(c, numbers_of_uneven_length);
     suite_add_tcase(s, c);
     return s;
 }
