@@ -32,8 +32,9 @@ struct answer_stream {
     pthread_mutex_t lock;      /* of all below, and of each slot's `full`; never held while text is written or copied */
     struct answer_cursor next; /* of what no slot is claimed for yet */
     size_t claimed, emptied;   /* slots so far: number n is slots[n % n_slots] */
+    size_t full;               /* slots now */
     bool writer;               /* a worker is called, or writing */
-    bool waiting;              /* the connection is suspended until the next slot is full */
+    bool waiting;              /* the connection is suspended until there is enough to send */
     _Atomic bool left;         /* nobody reads any more */
 };
 
@@ -87,6 +88,21 @@ static size_t free_slots(const struct answer_stream *stream)
                                                               : stream->n_slots - (stream->claimed - stream->emptied);
 }
 
+static size_t half_ring(const struct answer_stream *stream)
+{
+    return (stream->n_slots + 1) / 2;
+}
+
+/* With the lock held: resumes a reader that waits, where its slot is full and there is `enough` beside it. To suspend a
+ * connection and resume it costs as much as writing a quarter of a slot does. */
+static void wake_reader(struct answer_stream *stream, bool enough)
+{
+    if (!stream->waiting || !enough || !stream->slots[stream->emptied % stream->n_slots].full)
+        return;
+    stream->waiting = false;
+    request_resume(stream->request);
+}
+
 /* Claims the next slot and writes it. Nothing where none is free. */
 static void write_slot(struct answer_stream *stream)
 {
@@ -106,10 +122,8 @@ static void write_slot(struct answer_stream *stream)
 
     pthread_mutex_lock(&stream->lock);
     slot->full = true;
-    if (stream->waiting && number == stream->emptied) {
-        stream->waiting = false;
-        request_resume(stream->request);
-    }
+    stream->full++;
+    wake_reader(stream, stream->full >= half_ring(stream));
     pthread_mutex_unlock(&stream->lock);
 }
 
@@ -150,10 +164,12 @@ static void end_turn(struct answer_stream *stream)
     struct request *request = stream->request;
     pthread_mutex_lock(&stream->lock);
     const bool left = stream->left, again = !left && free_slots(stream) && call_writer(stream);
+    if (!left)
+        wake_reader(stream, true);
     if (!again) {
         stream->writer = false;
-        if (stream->waiting && !left && !stream->slots[stream->emptied % stream->n_slots].full) {
-            stream->waiting = false; /* it will write by itself */
+        if (stream->waiting && !left) { /* no slot is full: it writes one by itself */
+            stream->waiting = false;
             request_resume(request);
         }
     }
@@ -214,9 +230,10 @@ static bool next_is_full(struct answer_stream *stream, const struct slot *slot)
 static void empty(struct answer_stream *stream, struct slot *slot)
 {
     slot->full = false;
+    stream->full--;
     stream->emptied++;
     stream->read = 0;
-    if (!stream->writer && free_slots(stream) >= (stream->n_slots + 1) / 2)
+    if (!stream->writer && free_slots(stream) >= half_ring(stream))
         call_writer(stream);
 }
 
