@@ -85,12 +85,31 @@ size_t request_body_heap_bytes(const struct request_body *body)
     return length * HEAP_BYTES_PER_BYTE;
 }
 
+static bool begins_with(const struct request_body *body, size_t offset, const char *bytes, size_t count)
+{
+    return body->length >= offset + count && memcmp(body->data + offset, bytes, count) == 0;
+}
+
+/* What the body plainly is, where its headers say that it is something else; NULL: nothing that is known here. */
+static const char *other_form(const struct request_body *body)
+{
+    if (begins_with(body, 0, "\x1f\x8b", 2))
+        return "the body is gzip: send Content-Encoding: gzip beside it";
+    if (body->form == BODY_JSON && begins_with(body, 8, "{\"", 2) && !begins_with(body, 0, "{", 1))
+        return "the body is safetensors: send Content-Type: application/x-safetensors beside it";
+    if (body->form == BODY_SAFETENSORS && begins_with(body, 0, "{", 1))
+        return "the body is JSON: send Content-Type: application/json beside it";
+    return NULL;
+}
+
 bool request_body_read(const struct request_body *body, struct request_members *members, struct error *error)
 {
-    switch (body->form) {
-    case BODY_SAFETENSORS:
-        return read_safetensors(body, members, error);
-    default:
-        return read_json(body, members, error);
-    }
+    const bool json = body->form == BODY_JSON;
+    if (json ? read_json(body, members, error) : read_safetensors(body, members, error))
+        return true;
+    /* Looked at now only: the length at the beginning of a safetensors file may be any bytes. */
+    const char *other = other_form(body);
+    if (other && error->code == (json ? ERROR_NOT_JSON : ERROR_BAD_ENCODING))
+        error_set(error, error->code, "%s", other);
+    return false;
 }

@@ -229,7 +229,7 @@ static void see_completion(void *context, struct MHD_Connection *mhd, void **sta
                                         clock_after(clock_ns(), server->parts.config->server.idle_timeout_s));
     if (!request->answer.status && broken_off) {
         struct error error;
-        error_set(&error, ERROR_UPLOAD_TIMEOUT, "the request was not whole in time");
+        watchdog_upload_error(server, &error);
         request_fail(request, &error);
     }
     usage_end(request);

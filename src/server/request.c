@@ -129,17 +129,20 @@ static bool grow_body(struct request *request, size_t capacity, struct error *er
     return true;
 }
 
-static bool over_limit(const struct request *request, struct error *error)
+/* `length`: of what is known of the body. */
+static bool over_limit(const struct request *request, size_t length, struct error *error)
 {
     return error_set(error, ERROR_TOO_LARGE,
-                     "the body is over limits.max_body_bytes (%lld); send less at once, or raise the setting",
+                     "the body has %zu bytes%s, over limits.max_body_bytes (%lld); send less at once, or raise the "
+                     "setting",
+                     length, request->bytes_in ? " so far" : "",
                      (long long)request->server->parts.config->limits.max_body_bytes);
 }
 
 bool request_expect_body(struct request *request, size_t length, struct error *error)
 {
     if (length > (size_t)request->server->parts.config->limits.max_body_bytes)
-        return over_limit(request, error);
+        return over_limit(request, length, error);
     return length == 0 || grow_body(request, length, error);
 }
 
@@ -147,7 +150,7 @@ bool request_add_body(struct request *request, const char *data, size_t length, 
 {
     size_t limit = (size_t)request->server->parts.config->limits.max_body_bytes, needed;
     if (!size_add(request->body_length, length, &needed) || needed > limit)
-        return over_limit(request, error);
+        return over_limit(request, request->bytes_in, error);
     if (needed > request->body_capacity) {
         size_t doubled = size_max(2 * request->body_capacity, FIRST_BODY_BYTES);
         if (!grow_body(request, size_max(needed, size_min(doubled, limit)), error))
@@ -244,9 +247,14 @@ enum error_code request_lapsed(struct request *request, bool look_now, struct er
 {
     uint64_t now = clock_ns();
     if (now >= request->deadline) {
-        error_set(error, ERROR_DEADLINE, "no answer within %s; ask for less, or allow more time",
-                  request->deadline == request->proxy_deadline ? "x-envoy-expected-rq-timeout-ms"
-                                                               : "server.request_timeout_s");
+        if (request->deadline == request->proxy_deadline)
+            error_set(error, ERROR_DEADLINE,
+                      "no answer within x-envoy-expected-rq-timeout-ms (%.0f ms); ask for less, or allow more time",
+                      (double)(request->deadline - request->arrived) / 1e6);
+        else
+            error_set(error, ERROR_DEADLINE,
+                      "no answer within server.request_timeout_s (%g s); ask for less, or allow more time",
+                      request->server->parts.config->server.request_timeout_s);
         return ERROR_DEADLINE;
     }
     if (!look_now && now < atomic_load_explicit(&request->next_look, memory_order_relaxed))

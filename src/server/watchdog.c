@@ -19,13 +19,19 @@ static void close_now(struct connections *connections, struct connection *c)
     shutdown(c->descriptor, SHUT_RDWR);
 }
 
+bool watchdog_upload_error(const struct server *server, struct error *error)
+{
+    return error_set(error, ERROR_UPLOAD_TIMEOUT,
+                     "the request was not whole within server.upload_timeout_s (%g s); send it faster, or less at once",
+                     server->parts.config->server.upload_timeout_s);
+}
+
 /* The upload was too slow. The polling thread has no answer under way while it reads, so the socket is free for one of
  * ours. */
 static void break_off(struct server *server, struct connection *c)
 {
     struct error error;
-    error_set(&error, ERROR_UPLOAD_TIMEOUT, "the request was not whole within server.upload_timeout_s (%g s)",
-              server->parts.config->server.upload_timeout_s);
+    watchdog_upload_error(server, &error);
     bare_answer_send(c->descriptor, &error, c->request_id, c->request->problem_form);
     c->broken_off = true;
     close_now(&server->connections, c);

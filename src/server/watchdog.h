@@ -6,6 +6,8 @@
 #include "base/error.h"
 
 #include <pthread.h>
+#include "base/error.h"
+
 #include <stdbool.h>
 
 struct server;
@@ -18,5 +20,8 @@ struct watchdog {
 
 bool watchdog_start(struct server *server, struct error *error);
 void watchdog_stop(struct server *server);
+
+/* What a client hears whose upload took too long. Always false. */
+bool watchdog_upload_error(const struct server *server, struct error *error);
 
 #endif

@@ -256,6 +256,33 @@ START_TEST(cut_and_changed_files)
 }
 END_TEST
 
+/* A body in another form than its headers say is told what is missing. */
+START_TEST(other_forms)
+{
+    static const struct {
+        enum body_form form;
+        const char *data;
+        size_t length;
+        enum error_code code;
+        const char *words;
+    } CASES[] = {
+        {BODY_JSON, "\x1f\x8b\x08\0", 4, ERROR_NOT_JSON, "Content-Encoding: gzip"},
+        {BODY_SAFETENSORS, "\x1f\x8b\x08\0", 4, ERROR_BAD_ENCODING, "Content-Encoding: gzip"},
+        {BODY_JSON, "\x02\0\0\0\0\0\0\0{\"}", 11, ERROR_NOT_JSON, "application/x-safetensors"},
+        {BODY_SAFETENSORS, "{\"input\": [1]}", 14, ERROR_BAD_ENCODING, "application/json"},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        const struct request_body body = {CASES[i].form, CASES[i].data, CASES[i].length};
+        struct forward_request request;
+        struct error error = {0};
+        ck_assert(arena_reserve(&arena, 4096));
+        ck_assert(!forward_request_decode(&body, &arena, &request, &error));
+        expect_error(&error, CASES[i].code, NULL, CASES[i].words, CASES[i].words);
+        free_memory();
+    }
+}
+END_TEST
+
 START_TEST(importance)
 {
     static const char right[] = META("\"method\":\"\\\"zero\\\"\",\"prune_plan\":\"true\",\"tolerance\":\"0.25\"");
@@ -290,6 +317,7 @@ Suite *suite(void)
     tcase_add_test(c, short_and_long_headers);
     tcase_add_test(c, the_heap_of_a_header_is_told);
     tcase_add_test(c, cut_and_changed_files);
+    tcase_add_test(c, other_forms);
     tcase_add_test(c, importance);
     suite_add_tcase(s, c);
     return s;

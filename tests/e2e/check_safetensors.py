@@ -234,7 +234,7 @@ def errors(server):
     entry = lambda **changes: header(json.dumps({"input": {"dtype": "F32", "shape": [1, 64], "data_offsets": [0, 256], **changes}}).encode(), bytes(256))
     for place, body, status, pointer, *words in (
             ("an empty body", b"", 400, None, "0 bytes"),
-            ("JSON", json.dumps({"input": INPUT}).encode(), 400, None, "header"),
+            ("JSON", json.dumps({"input": INPUT}).encode(), 400, None, "application/json"),
             ("a header of 2^62 bytes", struct.pack("<Q", 1 << 62) + b"{}", 400, None),
             ("a header over its limit", header(b"{" + b" " * (1 << 20) + b"}"), 413, None, "1048576"),
             ("an array", header(b"[]"), 400, None, "array"),
