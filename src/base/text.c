@@ -14,7 +14,7 @@ void text_init_fixed(struct text *text, char *buffer, size_t capacity)
     *text = (struct text){.data = buffer, .capacity = capacity, .fixed = true};
 }
 
-char *text_reserve(struct text *text, size_t more)
+char *text_reserve_more(struct text *text, size_t more)
 {
     size_t needed;
     if (text->failed)
@@ -36,18 +36,14 @@ char *text_reserve(struct text *text, size_t more)
     return text->data + text->length;
 }
 
-void text_append(struct text *text, const char *data, size_t length)
+void text_append_size(struct text *text, size_t value)
 {
-    char *to = length ? text_reserve(text, length) : NULL;
-    if (!to)
-        return;
-    memcpy(to, data, length);
-    text->length += length;
-}
-
-void text_append_string(struct text *text, const char *string)
-{
-    text_append(text, string, strlen(string));
+    char digits[20]; /* 2^64 - 1 has so many */
+    size_t at = sizeof digits;
+    do
+        digits[--at] = (char)('0' + value % 10);
+    while (value /= 10);
+    text_append(text, digits + at, sizeof digits - at);
 }
 
 void text_append_format(struct text *text, const char *format, ...)

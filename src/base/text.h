@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 struct text {
     char *data; /* NULL until the first append; not NUL-terminated unless text_terminate was called */
@@ -18,12 +19,34 @@ struct text {
 /* An empty text over `buffer` [capacity], which stays the caller's. It never allocates. */
 void text_init_fixed(struct text *text, char *buffer, size_t capacity);
 
+/* The same where the memory is not enough yet, or an append has failed. */
+char *text_reserve_more(struct text *text, size_t more);
+
 /* Room for `more` bytes behind the length: returns where they start, or NULL (and sets failed). Add to `length` what
  * was written. */
-char *text_reserve(struct text *text, size_t more);
+static inline char *text_reserve(struct text *text, size_t more)
+{
+    if (text->failed || more > text->capacity - text->length)
+        return text_reserve_more(text, more);
+    return text->data + text->length;
+}
 
-void text_append(struct text *text, const char *data, size_t length);
-void text_append_string(struct text *text, const char *string);
+static inline void text_append(struct text *text, const char *data, size_t length)
+{
+    char *to = length ? text_reserve(text, length) : NULL;
+    if (!to)
+        return;
+    memcpy(to, data, length);
+    text->length += length;
+}
+
+static inline void text_append_string(struct text *text, const char *string)
+{
+    text_append(text, string, strlen(string));
+}
+
+/* In decimal. */
+void text_append_size(struct text *text, size_t value);
 /* Needs room for one byte more than it appends. */
 void text_append_format(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -105,8 +105,9 @@ static void add_numbers(struct answer_pieces *pieces, const struct forward_reque
     }
     text_append_string(&pieces->literal, "{\"shape\":");
     tensor_write_shape(&pieces->literal, rows->shape, rows->rank);
-    text_append_format(&pieces->literal, ",\"dtype\":\"%s\",\"base64\":\"",
-                       dtype_json_name(rows->integers ? DTYPE_I32 : DTYPE_F32));
+    text_append_string(&pieces->literal, ",\"dtype\":\"");
+    text_append_string(&pieces->literal, dtype_json_name(rows->integers ? DTYPE_I32 : DTYPE_F32));
+    text_append_string(&pieces->literal, "\",\"base64\":\"");
     answer_pieces_add_base64(pieces, data, bytes);
     text_append_string(&pieces->literal, "\"}");
 }
@@ -130,7 +131,9 @@ static bool add_top_k(struct answer_pieces *pieces, const struct forward_request
                                   .number_bytes = number_bytes};
     text_append_string(&pieces->literal, "{\"shape\":");
     tensor_write_shape(&pieces->literal, map->shape, map->rank);
-    text_append_format(&pieces->literal, ",\"top_k\":%zu,\"keys\":", map->kept);
+    text_append_string(&pieces->literal, ",\"top_k\":");
+    text_append_size(&pieces->literal, map->kept);
+    text_append_string(&pieces->literal, ",\"keys\":");
     add_numbers(pieces, request, &keys);
     text_append_string(&pieces->literal, ",\"weights\":");
     add_numbers(pieces, request, &weights);
@@ -157,9 +160,9 @@ static void write_beginning(struct text *text, const struct forward_request *req
     }
     text_append_string(text, "\"weights\":");
     text_append_json(text, weights, strlen(weights));
-    text_append_string(text, ",\"digest\":");
-    text_append_json(text, digest, strlen(digest));
-    text_append_string(text, ",\"shapes\":");
+    text_append_string(text, ",\"digest\":\"");
+    text_append_string(text, digest); /* digits */
+    text_append_string(text, "\",\"shapes\":");
     returned_write_shapes(text, list, count);
 }
 
@@ -167,7 +170,8 @@ static void write_beginning(struct text *text, const struct forward_request *req
 static void add_end(struct answer_pieces *pieces, size_t fully_masked_rows, const struct forward_timing *timing)
 {
     struct text *text = &pieces->literal;
-    text_append_format(text, ",\"fully_masked_rows\":%zu", fully_masked_rows);
+    text_append_string(text, ",\"fully_masked_rows\":");
+    text_append_size(text, fully_masked_rows);
     text_append_string(text, ",\"timing_us\":");
     forward_timing_write(text, timing);
     answer_pieces_add_written_us(pieces);

@@ -10,17 +10,17 @@
 /* One of input, query, key, value: [tokens, d_model] or [batch, tokens, d_model]. */
 static bool check_sequence(const struct tensor *tensor, const char *pointer, size_t d_model, struct error *error)
 {
+    const bool right_rank = tensor->rank == 2 || tensor->rank == 3;
     char found[TENSOR_SHAPE_TEXT_BYTES];
+    if (right_rank && tensor->shape[tensor->rank - 1] == d_model)
+        return true;
     tensor_shape_text(tensor->shape, tensor->rank, found, sizeof found);
-    if (tensor->rank != 2 && tensor->rank != 3)
+    if (!right_rank)
         return error_set_at(error, ERROR_INVALID, pointer,
                             "the rank is %u (shape %s), expected 2 ([tokens, %zu]) or 3 ([batch, tokens, %zu])",
                             tensor->rank, found, d_model, d_model);
-    if (tensor->shape[tensor->rank - 1] != d_model)
-        return error_set_at(error, ERROR_INVALID, pointer,
-                            "the last axis is %zu wide (shape %s), expected d_model, %zu",
-                            tensor->shape[tensor->rank - 1], found, d_model);
-    return true;
+    return error_set_at(error, ERROR_INVALID, pointer, "the last axis is %zu wide (shape %s), expected d_model, %zu",
+                        tensor->shape[tensor->rank - 1], found, d_model);
 }
 
 static size_t batch_of(const struct tensor *tensor)
@@ -170,7 +170,7 @@ static bool check_include_heads(const struct forward_request *request, size_t nu
     size_t known = 0;
     while (known < count && heads[known] != FORWARD_NO_HEAD && heads[known] < num_heads)
         known++;
-    const size_t repeated = first_repeated(heads, known, num_heads);
+    const size_t repeated = known > 1 ? first_repeated(heads, known, num_heads) : known;
     if (repeated == count)
         return true;
     snprintf(place, sizeof place, "/include_heads/%zu", repeated);

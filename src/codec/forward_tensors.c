@@ -138,7 +138,9 @@ static void write_metadata(struct text *text, const struct forward_request *requ
     text_init_fixed(&value, buffer, sizeof buffer);
     returned_write_shapes(&value, list, count);
     write_member(text, ",\"shapes\":", &value);
-    text_append_format(text, ",\"fully_masked_rows\":\"%zu\"", fully_masked_rows);
+    text_append_string(text, ",\"fully_masked_rows\":\"");
+    text_append_size(text, fully_masked_rows);
+    text_append_string(text, "\"");
 
     text_init_fixed(&value, buffer, sizeof buffer);
     forward_timing_write(&value, timing);

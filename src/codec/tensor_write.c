@@ -200,10 +200,9 @@ char *tensor_rows_write(char *to, const struct tensor_rows *tensor, size_t begin
 
 void tensor_write_shape(struct text *text, const size_t *shape, unsigned rank)
 {
-    char digits[20];
     for (unsigned axis = 0; axis < rank; axis++) {
         text_append(text, axis ? "," : "[", 1);
-        text_append(text, digits, (size_t)(write_unsigned(digits, shape[axis]) - digits));
+        text_append_size(text, shape[axis]);
     }
     text_append(text, "]", 1);
 }

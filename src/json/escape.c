@@ -6,17 +6,21 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Whether any byte of eight is a quote, a backslash, a control character or not ASCII. */
-static bool any_special(const char *at)
+/* Which byte of eight is the first that is a quote, a backslash, a control character or not ASCII; 8: none. */
+static unsigned first_special(const char *at)
 {
     const uint64_t ones = 0x0101010101010101, high_bits = 0x8080808080808080;
-    uint64_t bytes, quote, backslash;
+    uint64_t bytes, quote, backslash, special;
     memcpy(&bytes, at, sizeof bytes);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    bytes = __builtin_bswap64(bytes);
+#endif
     quote = bytes ^ ones * '"';
     backslash = bytes ^ ones * '\\';
     /* A byte below n, in bytes that are ASCII, borrows its high bit when n is taken from it; a borrow that goes on to
-     * the next byte can only report too much, and only where there is something to report already. */
-    return ((bytes - ones * 0x20) | (quote - ones) | (backslash - ones) | bytes) & high_bits;
+     * the next byte can only report too much, and only behind one that is reported rightly. */
+    special = ((bytes - ones * 0x20) | (quote - ones) | (backslash - ones) | bytes) & high_bits;
+    return special ? (unsigned)__builtin_ctzll(special) / 8 : 8;
 }
 
 typedef signed char chars __attribute__((vector_size(16)));
@@ -93,8 +97,8 @@ const char *escape_check(const char **at, const char *end, bool *escaped)
     while (!expected) {
         while (end - p >= 64 && !any_special_64(p))
             p += 64;
-        while (end - p >= 8 && !any_special(p))
-            p += 8;
+        for (unsigned plain = 8; plain == 8 && end - p >= 8; p += plain)
+            plain = first_special(p);
         if (p == end) {
             expected = "the string's closing quote";
         } else if (*p == '"') {

@@ -15,9 +15,9 @@
 
 bool json_key_is(const struct json_key *key, const char *name)
 {
+    if (!key->escaped) /* what was read holds no NUL */
+        return strncmp(key->raw, name, key->length) == 0 && name[key->length] == '\0';
     size_t length = strlen(name);
-    if (!key->escaped)
-        return key->length == length && memcmp(key->raw, name, length) == 0;
     const char *at = key->raw, *end = key->raw + key->length;
     while (at < end) {
         char utf8[4];

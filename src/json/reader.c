@@ -314,22 +314,30 @@ bool json_read_double(struct json_reader *r, double *value, struct error *error)
     return true;
 }
 
+/* "an integer from ... to ...", two numbers of at most 20 characters. */
+#define INTEGER_WANTED_BYTES 80
+
+static const char *integer_wanted(int64_t minimum, int64_t maximum, char text[INTEGER_WANTED_BYTES])
+{
+    if (maximum == INT64_MAX)
+        snprintf(text, INTEGER_WANTED_BYTES, "an integer of at least %" PRId64, minimum);
+    else
+        snprintf(text, INTEGER_WANTED_BYTES, "an integer from %" PRId64 " to %" PRId64, minimum, maximum);
+    return text;
+}
+
 bool json_read_integer(struct json_reader *r, int64_t minimum, int64_t maximum, int64_t *value, struct error *error)
 {
-    char wanted[80];
-    if (maximum == INT64_MAX)
-        snprintf(wanted, sizeof wanted, "an integer of at least %" PRId64, minimum);
-    else
-        snprintf(wanted, sizeof wanted, "an integer from %" PRId64 " to %" PRId64, minimum, maximum);
+    char wanted[INTEGER_WANTED_BYTES];
     if (json_peek(r) != JSON_NUMBER)
-        return json_type_error(r, error, wanted);
+        return json_type_error(r, error, integer_wanted(minimum, maximum, wanted));
     const char *after = r->at;
     int64_t read;
     enum number_status status = number_read_i64(&after, r->end, &read);
     if (status == NUMBER_SYNTAX)
         return number_syntax_error(r, after, error);
     if (status == NUMBER_RANGE || read < minimum || read > maximum)
-        return number_error(r, after, error, wanted);
+        return number_error(r, after, error, integer_wanted(minimum, maximum, wanted));
     r->at = after;
     *value = read;
     return true;

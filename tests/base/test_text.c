@@ -23,6 +23,19 @@ START_TEST(appends_and_terminates)
 }
 END_TEST
 
+START_TEST(sizes_are_decimal)
+{
+    const size_t values[] = {0, 9, 10, 4096, SIZE_MAX};
+    struct text text = {0};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        text_append_size(&text, values[i]);
+        text_append_string(&text, " ");
+    }
+    ck_assert_str_eq(text_terminate(&text), "0 9 10 4096 18446744073709551615 ");
+    text_free(&text);
+}
+END_TEST
+
 START_TEST(too_much_fails_once_and_for_all)
 {
     struct text text = {0};
@@ -127,6 +140,7 @@ Suite *suite(void)
     Suite *s = suite_create("text");
     TCase *c = tcase_create("text");
     tcase_add_test(c, appends_and_terminates);
+    tcase_add_test(c, sizes_are_decimal);
     tcase_add_test(c, too_much_fails_once_and_for_all);
     tcase_add_test(c, fixed_memory_is_filled_and_never_left);
     tcase_add_test(c, json_strings_read_back);
