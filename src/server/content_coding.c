@@ -28,38 +28,9 @@
  * the last alone. */
 #define GROWTH 4
 
-struct lines {
-    struct accept_encoding accepted;
-    unsigned n_content_encodings;
-    const char *content_encoding; /* of the last one */
-};
-
-static enum MHD_Result look_at(void *context, enum MHD_ValueKind kind, const char *name, const char *value)
-{
-    struct lines *lines = context;
-    (void)kind;
-    if (!value)
-        return MHD_YES;
-    if (strcasecmp(name, MHD_HTTP_HEADER_ACCEPT_ENCODING) == 0) {
-        accept_encoding_read(&lines->accepted, value, strlen(value));
-    } else if (strcasecmp(name, MHD_HTTP_HEADER_CONTENT_ENCODING) == 0) {
-        lines->n_content_encodings++;
-        lines->content_encoding = value;
-    }
-    return MHD_YES;
-}
-
-static struct lines read_lines(const struct request *request)
-{
-    struct lines lines = {.accepted = ACCEPT_ENCODING_NONE};
-    MHD_get_connection_values(request->mhd, MHD_HEADER_KIND, look_at, &lines);
-    return lines;
-}
-
 void content_coding_see_headers(struct request *request)
 {
-    const struct lines lines = read_lines(request);
-    request->coding.accepted = accept_encoding_choose(&lines.accepted);
+    request->coding.accepted = accept_encoding_choose(&request->headers.accept_encoding);
 }
 
 bool content_coding_check_body(struct request *request, struct error *error)
@@ -72,11 +43,11 @@ bool content_coding_check_body(struct request *request, struct error *error)
                  {"gzip", CODING_GZIP},
                  {"x-gzip", CODING_GZIP},
                  {"deflate", CODING_DEFLATE}};
-    const struct lines lines = read_lines(request);
-    if (lines.n_content_encodings == 0)
+    const struct header_lines *lines = &request->headers.lines[HEADER_CONTENT_ENCODING];
+    if (lines->count == 0)
         return true;
-    for (size_t i = 0; i < sizeof known / sizeof *known && lines.n_content_encodings == 1; i++)
-        if (strcasecmp(lines.content_encoding, known[i].name) == 0) {
+    for (size_t i = 0; i < sizeof known / sizeof *known && lines->count == 1; i++)
+        if (strcasecmp(lines->last, known[i].name) == 0) {
             request->coding.body = known[i].coding;
             return true;
         }
@@ -84,7 +55,7 @@ bool content_coding_check_body(struct request *request, struct error *error)
     return error_set(
         error, ERROR_UNSUPPORTED_MEDIA_TYPE,
         "Content-Encoding \"%.100s\"%s is not supported; send the body in one of gzip, deflate and identity",
-        lines.content_encoding, lines.n_content_encodings > 1 ? " behind another" : "");
+        lines->last, lines->count > 1 ? " behind another" : "");
 }
 
 /* ---- bodies */

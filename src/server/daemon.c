@@ -2,7 +2,6 @@
 
 #include "base/clock.h"
 #include "server/bare_answer.h"
-#include "server/guard.h"
 #include "server/request.h"
 #include "server/routes.h"
 #include "server/usage.h"
@@ -18,17 +17,12 @@
  * polling thread gets the whole number, since new connections go to threads by their descriptor and not by load. */
 #define CONNECTION_SLACK 128
 
-static const char *header(const struct request *request, const char *name)
-{
-    return MHD_lookup_connection_value(request->mhd, MHD_HEADER_KIND, name);
-}
-
 /* ---- the first call: headers only */
 
 /* The proxy's own deadline, Envoy's way. 0 or not a number: ignored. */
 static uint64_t proxy_deadline(const struct request *request)
 {
-    const char *sent = header(request, "x-envoy-expected-rq-timeout-ms");
+    const char *sent = header_value(&request->headers, HEADER_PROXY_TIMEOUT);
     if (!sent || !*sent || strspn(sent, "0123456789") != strlen(sent) || strlen(sent) > 12)
         return CLOCK_NEVER;
     uint64_t milliseconds = strtoull(sent, NULL, 10);
@@ -38,7 +32,7 @@ static uint64_t proxy_deadline(const struct request *request)
 /* The form of the body. Without a Content-Type it is JSON. */
 static bool check_content_type(struct request *request, struct error *error)
 {
-    const char *sent = header(request, MHD_HTTP_HEADER_CONTENT_TYPE);
+    const char *sent = header_value(&request->headers, HEADER_CONTENT_TYPE);
     if (sent && route_takes_octets(request->route) && (request->json_length != SIZE_MAX || media_type_is_octets(sent)))
         sent = NULL; /* JSON, with bytes behind it where its length was said */
     request->content = sent ? media_type_of(sent) : MEDIA_JSON;
@@ -51,26 +45,10 @@ static bool check_content_type(struct request *request, struct error *error)
                      sent, both ? " or application/x-safetensors" : "");
 }
 
-static enum MHD_Result see_accept(void *context, enum MHD_ValueKind kind, const char *name, const char *value)
-{
-    (void)kind;
-    if (value && strcasecmp(name, MHD_HTTP_HEADER_ACCEPT) == 0)
-        accept_read(context, value);
-    return MHD_YES;
-}
-
-/* The form of the answer. */
-static enum media_type accepted(const struct request *request)
-{
-    struct accept accept = {0};
-    MHD_get_connection_values(request->mhd, MHD_HEADER_KIND, see_accept, &accept);
-    return accept_choose(&accept);
-}
-
 /* Length of the body that the headers announce; 0 for none, and for chunks. */
 static size_t announced(const struct request *request)
 {
-    const char *sent = header(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    const char *sent = header_value(&request->headers, HEADER_CONTENT_LENGTH);
     if (!sent)
         return 0;
     errno = 0;
@@ -80,7 +58,7 @@ static size_t announced(const struct request *request)
 
 static bool check_headers(struct request *request, struct error *error)
 {
-    const char *expect = header(request, MHD_HTTP_HEADER_EXPECT);
+    const char *expect = header_value(&request->headers, HEADER_EXPECT);
     if (!route_find(request, request->method, error))
         return false;
     if (expect && strcasecmp(expect, "100-continue") != 0)
@@ -90,7 +68,7 @@ static bool check_headers(struct request *request, struct error *error)
         return false;
     if (!route_takes_body(request->route))
         return true;
-    request->accepted = accepted(request);
+    request->accepted = accept_choose(&request->headers.accept);
     if (!check_content_type(request, error))
         return false;
     return content_coding_check_body(request, error) && request_expect_body(request, announced(request), error);
@@ -106,7 +84,8 @@ static enum MHD_Result answer_early(struct request *request)
 
 static enum MHD_Result see_headers(struct request *request, const char *method, const char *version)
 {
-    const char *id = header(request, "x-request-id");
+    headers_read(&request->headers, request->mhd);
+    const char *id = header_value(&request->headers, HEADER_REQUEST_ID);
     request->headers_seen = true;
     request->method = method;
     request->takes_chunks = strcmp(version, MHD_HTTP_VERSION_1_0) != 0;
@@ -114,11 +93,12 @@ static enum MHD_Result see_headers(struct request *request, const char *method, 
         connections_name(&request->server->connections, request->connection, id);
     request->proxy_deadline = proxy_deadline(request);
     content_coding_see_headers(request);
-    if (!guard_check(request->mhd, version, &request->refusal))
+    if (!guard_check(&request->headers, version, &request->refusal))
         return answer_early(request);
     bool accepted = check_headers(request, &request->refusal);
-    bool chunked = header(request, MHD_HTTP_HEADER_TRANSFER_ENCODING);
-    if (strcmp(method, MHD_HTTP_METHOD_POST) == 0 && !chunked && !header(request, MHD_HTTP_HEADER_CONTENT_LENGTH)) {
+    bool chunked = header_value(&request->headers, HEADER_TRANSFER_ENCODING);
+    if (strcmp(method, MHD_HTTP_METHOD_POST) == 0 && !chunked &&
+        !header_value(&request->headers, HEADER_CONTENT_LENGTH)) {
         /* Another parser may have seen a body where none is seen here: nothing more is read from this connection. */
         if (accepted)
             error_set(&request->refusal, ERROR_BAD_FRAMING,
@@ -130,7 +110,7 @@ static enum MHD_Result see_headers(struct request *request, const char *method, 
         return MHD_YES;
     }
     size_t length = announced(request);
-    if ((length > 0 || chunked) && (header(request, MHD_HTTP_HEADER_EXPECT) || length > REQUEST_MAX_DISCARDED))
+    if ((length > 0 || chunked) && (header_value(&request->headers, HEADER_EXPECT) || length > REQUEST_MAX_DISCARDED))
         return answer_early(request);
     return MHD_YES; /* the answer follows once the body, which is thrown away, was read */
 }

@@ -1,25 +1,23 @@
 #include "server/guard.h"
 
+#include "server/headers.h"
+
+#include <limits.h>
+#include <microhttpd.h>
 #include <string.h>
 #include <strings.h>
-
-struct framing {
-    unsigned hosts, content_lengths, transfer_encodings;
-    bool chunked;      /* the Transfer-Encoding is exactly that */
-    bool digits_only;  /* the Content-Length is */
-    bool folded;       /* a name that begins like one of these and goes on */
-    char bad_name[48]; /* a header name with a character that no name has; "": none */
-};
 
 /* RFC 9110, section 5.6.2. */
 static bool is_token(const char *name, size_t length)
 {
-    for (size_t i = 0; i < length; i++) {
-        unsigned char c = (unsigned char)name[i];
-        if (c <= ' ' || c >= 0x7F || strchr("\"(),/:;<=>?@[\\]{}", c))
-            return false;
-    }
-    return length > 0;
+    static const bool in_token[UCHAR_MAX + 1] = {
+        ['0' ... '9'] = true, ['A' ... 'Z'] = true, ['a' ... 'z'] = true, ['!'] = true, ['#'] = true, ['$'] = true,
+        ['%'] = true,         ['&'] = true,         ['\''] = true,        ['*'] = true, ['+'] = true, ['-'] = true,
+        ['.'] = true,         ['^'] = true,         ['_'] = true,         ['`'] = true, ['|'] = true, ['~'] = true};
+    size_t i = 0;
+    while (i < length && in_token[(unsigned char)name[i]])
+        i++;
+    return i == length && length > 0;
 }
 
 /* Whether `name` is `known` and more behind it. */
@@ -29,60 +27,48 @@ static bool begins_with(const char *name, const char *known)
     return strncasecmp(name, known, length) == 0 && name[length] != '\0';
 }
 
-static enum MHD_Result look_at(void *context, enum MHD_ValueKind kind, const char *name, size_t name_length,
-                               const char *value, size_t value_length)
+void guard_look_at_name(struct strange_names *strange, const char *name, size_t length)
 {
-    struct framing *framing = context;
-    (void)kind;
-    if (!is_token(name, name_length) && !framing->bad_name[0]) {
-        size_t kept = name_length < sizeof framing->bad_name - 1 ? name_length : sizeof framing->bad_name - 1;
+    if (!is_token(name, length) && !strange->bad[0]) {
+        size_t kept = length < sizeof strange->bad - 1 ? length : sizeof strange->bad - 1;
         for (size_t i = 0; i < kept; i++)
-            framing->bad_name[i] = name[i] > ' ' && name[i] < 0x7F ? name[i] : '?';
+            strange->bad[i] = name[i] > ' ' && name[i] < 0x7F ? name[i] : '?';
         if (!kept)
-            framing->bad_name[0] = '?';
+            strange->bad[0] = '?';
     }
     /* libmicrohttpd 0.9.75 glues a continuation line to the name: "Content-Length:\r\n 5" arrives as Content-Length5.
      */
-    framing->folded |= begins_with(name, "Content-Length") || begins_with(name, "Transfer-Encoding");
-    if (strcasecmp(name, "Host") == 0)
-        framing->hosts++;
-    if (strcasecmp(name, "Content-Length") == 0) {
-        framing->content_lengths++;
-        framing->digits_only = value_length > 0 && value && strspn(value, "0123456789") == value_length;
-    }
-    if (strcasecmp(name, "Transfer-Encoding") == 0) {
-        framing->transfer_encodings++;
-        framing->chunked = value && value_length == strlen("chunked") && strcasecmp(value, "chunked") == 0;
-    }
-    return MHD_YES;
+    strange->folded |=
+        begins_with(name, MHD_HTTP_HEADER_CONTENT_LENGTH) || begins_with(name, MHD_HTTP_HEADER_TRANSFER_ENCODING);
 }
 
-bool guard_check(struct MHD_Connection *mhd, const char *version, struct error *error)
+bool guard_check(const struct headers *headers, const char *version, struct error *error)
 {
-    struct framing framing = {0};
-    bool is_1_1 = strcmp(version, MHD_HTTP_VERSION_1_1) == 0;
-    MHD_get_connection_values_n(mhd, MHD_HEADER_KIND, look_at, &framing);
-    if (framing.bad_name[0])
+    const struct header_lines *lengths = &headers->lines[HEADER_CONTENT_LENGTH],
+                              *codings = &headers->lines[HEADER_TRANSFER_ENCODING];
+    const unsigned hosts = headers->lines[HEADER_HOST].count;
+    const bool is_1_1 = strcmp(version, MHD_HTTP_VERSION_1_1) == 0;
+    if (headers->strange.bad[0])
         return error_set(
             error, ERROR_BAD_FRAMING,
             "the header name \"%s\" holds a character that no name has; there is no space before the colon",
-            framing.bad_name);
-    if (framing.folded)
+            headers->strange.bad);
+    if (headers->strange.folded)
         return error_set(error, ERROR_BAD_FRAMING,
                          "Content-Length or Transfer-Encoding goes on behind its name or on a "
                          "further line; send each on one line");
-    if (framing.content_lengths > 1)
-        return error_set(error, ERROR_BAD_FRAMING, "%u Content-Length headers; send one", framing.content_lengths);
-    if (framing.content_lengths && framing.transfer_encodings)
+    if (lengths->count > 1)
+        return error_set(error, ERROR_BAD_FRAMING, "%u Content-Length headers; send one", lengths->count);
+    if (lengths->count && codings->count)
         return error_set(error, ERROR_BAD_FRAMING, "Content-Length beside Transfer-Encoding; send one of them");
-    if (framing.content_lengths && !framing.digits_only)
+    if (lengths->count && (lengths->last_length == 0 || strspn(lengths->last, "0123456789") != lengths->last_length))
         return error_set(error, ERROR_BAD_FRAMING, "Content-Length is not a number");
-    if (framing.transfer_encodings > 1 || (framing.transfer_encodings && !framing.chunked))
+    if (codings->count > 1 ||
+        (codings->count && (codings->last_length != strlen("chunked") || strcasecmp(codings->last, "chunked") != 0)))
         return error_set(error, ERROR_BAD_FRAMING, "the only Transfer-Encoding that is taken is chunked, once");
-    if (framing.transfer_encodings && !is_1_1)
+    if (codings->count && !is_1_1)
         return error_set(error, ERROR_BAD_FRAMING, "chunks do not exist in %s; send a Content-Length", version);
-    if (is_1_1 && framing.hosts != 1)
-        return error_set(error, ERROR_BAD_FRAMING, "HTTP/1.1 needs exactly one Host header, there are %u",
-                         framing.hosts);
+    if (is_1_1 && hosts != 1)
+        return error_set(error, ERROR_BAD_FRAMING, "HTTP/1.1 needs exactly one Host header, there are %u", hosts);
     return true;
 }

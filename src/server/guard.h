@@ -7,10 +7,21 @@
 
 #include "base/error.h"
 
-#include <microhttpd.h>
 #include <stdbool.h>
+#include <stddef.h>
+
+struct headers;
+
+/* What was found among the names of headers that nobody asks for. */
+struct strange_names {
+    char bad[48]; /* the first one with a character that no name has; "": none */
+    bool folded;  /* one begins like a header that frames, and goes on */
+};
+
+/* For each header whose name is none of those that the server knows. *strange is zero at first. */
+void guard_look_at_name(struct strange_names *strange, const char *name, size_t length);
 
 /* ERROR_BAD_FRAMING says which header, and what is wrong with it. `version`: "HTTP/1.1". */
-bool guard_check(struct MHD_Connection *mhd, const char *version, struct error *error);
+bool guard_check(const struct headers *headers, const char *version, struct error *error);
 
 #endif

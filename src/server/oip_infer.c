@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define JSON_LENGTH_HEADER "Inference-Header-Content-Length"
-
 struct oip_call {
     struct forward_job job;
     struct oip_request asked;
@@ -67,7 +65,7 @@ static bool compose(struct forward_job *job, const struct parallel *parallel, st
 /* Before the body is read: which model, and where the JSON ends. */
 bool oip_infer_accept(struct request *request, struct error *error)
 {
-    const char *sent = MHD_lookup_connection_value(request->mhd, MHD_HEADER_KIND, JSON_LENGTH_HEADER);
+    const char *sent = header_value(&request->headers, HEADER_INFERENCE_CONTENT_LENGTH);
     if (!oip_model_find(request, error))
         return false;
     if (!sent)
@@ -75,7 +73,8 @@ bool oip_infer_accept(struct request *request, struct error *error)
     const size_t digits = strspn(sent, "0123456789");
     if (digits == 0 || digits > 18 || sent[digits])
         return error_set(error, ERROR_INVALID,
-                         JSON_LENGTH_HEADER " is \"%.40s\", expected how many bytes of the body are JSON", sent);
+                         "Inference-Header-Content-Length is \"%.40s\", expected how many bytes of the body are JSON",
+                         sent);
     request->json_length = (size_t)strtoull(sent, NULL, 10);
     return true;
 }

@@ -11,6 +11,7 @@
 #include "server/answer.h"
 #include "server/content_coding.h"
 #include "server/context.h"
+#include "server/headers.h"
 #include "server/media_type.h"
 #include "server/problem.h"
 #include "server/request_id.h"
@@ -52,6 +53,7 @@ struct request {
     const struct route *route;                      /* NULL: unknown */
     const char *parameters[REQUEST_MAX_PARAMETERS]; /* for each {name} of its pattern, decoded; NULL: none */
     enum problem_form problem_form;                 /* by its target: known before there is a route */
+    struct headers headers;
     bool headers_seen, answered_early;
     bool takes_chunks;          /* its HTTP version knows them */
     uint64_t arrived;           /* clock_ns at the request line */
