@@ -3,6 +3,7 @@
 
 #include "base/utf8.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,14 +19,23 @@ struct line {
     size_t string_bytes; /* a string's bytes in the line, without quotes and ellipsis, are at most this */
 };
 
-static void put(struct line *line, const char *bytes, size_t length)
+/* Room for `length` bytes more, which become part of the line; NULL: there is none. */
+static char *take(struct line *line, size_t length)
 {
     if (length > line->capacity - line->length) {
         line->full = true;
-        return;
+        return NULL;
     }
-    memcpy(line->bytes + line->length, bytes, length);
+    char *to = line->bytes + line->length;
     line->length += length;
+    return to;
+}
+
+static void put(struct line *line, const char *bytes, size_t length)
+{
+    char *to = take(line, length);
+    if (to)
+        memcpy(to, bytes, length);
 }
 
 static void put_text(struct line *line, const char *text)
@@ -33,21 +43,21 @@ static void put_text(struct line *line, const char *text)
     put(line, text, strlen(text));
 }
 
-/* At least `digits` digits, with leading zeros. */
-static void put_digits(struct line *line, uint64_t value, unsigned digits)
+/* Writes at least `digits` digits, with leading zeros, up to `end`; returns where they begin. 2^64 - 1 has 20. */
+static char *write_digits(char *end, uint64_t value, unsigned digits)
 {
-    char text[20]; /* 2^64 - 1 has 20 digits */
-    size_t at = sizeof text;
     for (; value || digits; value /= 10, digits -= digits > 0)
-        text[--at] = (char)('0' + value % 10);
-    put(line, text + at, sizeof text - at);
+        *--end = (char)('0' + value % 10);
+    return end;
 }
 
 static void put_integer(struct line *line, int64_t value)
 {
+    char text[21], *end = text + sizeof text;
+    char *begin = write_digits(end, value < 0 ? -(uint64_t)value : (uint64_t)value, 1);
     if (value < 0)
-        put_text(line, "-");
-    put_digits(line, value < 0 ? -(uint64_t)value : (uint64_t)value, 1);
+        *--begin = '-';
+    put(line, begin, (size_t)(end - begin));
 }
 
 static void put_number(struct line *line, double value)
@@ -63,19 +73,21 @@ static void put_number(struct line *line, double value)
         put_text(line, ".0"); /* readers refuse a long number that looks like an integer */
         return;
     }
+    char text[20], *end = text + sizeof text, *begin = end; /* the sign, 15 digits, the point, 3 digits */
     uint64_t whole = (uint64_t)fabs(value);
     unsigned fraction = (unsigned)((fabs(value) - (double)whole) * 1000 + 0.5), digits = 3;
     whole += fraction == 1000;
     fraction %= 1000;
+    if (fraction) {
+        for (; fraction % 10 == 0; fraction /= 10)
+            digits--;
+        begin = write_digits(begin, fraction, digits);
+        *--begin = '.';
+    }
+    begin = write_digits(begin, whole, 1);
     if (value < 0 && (whole || fraction))
-        put_text(line, "-");
-    put_digits(line, whole, 1);
-    if (!fraction)
-        return;
-    for (; fraction % 10 == 0; fraction /= 10)
-        digits--;
-    put_text(line, ".");
-    put_digits(line, fraction, digits);
+        *--begin = '-';
+    put(line, begin, (size_t)(end - begin));
 }
 
 /* What stands for the character at `string`, which is not its end: returns its bytes in the line and stores how many of
@@ -115,7 +127,8 @@ static size_t escape(const char *string, const char **bytes, char own[6], size_t
 
 static bool is_plain(unsigned char c)
 {
-    return c >= 0x20 && c < 0x7F && c != '"' && c != '\\';
+    static const bool plain[UCHAR_MAX + 1] = {[' ' ... '!'] = true, ['#' ... '['] = true, [']' ... '~'] = true};
+    return plain[c];
 }
 
 static void put_escaped(struct line *line, const char *string)
@@ -200,42 +213,55 @@ static bool is_absent(const struct log_field *field)
 
 static void put_field(struct line *line, const struct log_field *field)
 {
-    bool json = line->format == LOG_JSON;
-    put_text(line, json ? ",\"" : " ");
-    put_text(line, field->name);
-    put_text(line, json ? "\":" : "=");
+    const size_t length = strlen(field->name);
+    const bool json = line->format == LOG_JSON;
+    char *to = take(line, length + (json ? 4 : 2));
+    if (!to)
+        return;
+    *to++ = json ? ',' : ' ';
+    if (json)
+        *to++ = '"';
+    memcpy(to, field->name, length);
+    to += length;
+    if (json)
+        *to++ = '"';
+    *to = json ? ':' : '=';
     put_value(line, field);
+}
+
+/* The date, `day` days after 1970-01-01. By years of 365 days that begin with March, so that a leap day is the last of
+ * its year, in cycles of 400 years. */
+static char *write_date(char *end, uint64_t day)
+{
+    const uint64_t cycle_days = 146097, shifted = day + 719468, cycle = shifted / cycle_days,
+                   in_cycle = shifted % cycle_days;
+    const uint64_t year_in_cycle = (in_cycle - in_cycle / 1460 + in_cycle / 36524 - in_cycle / (cycle_days - 1)) / 365;
+    const uint64_t in_year = in_cycle - (365 * year_in_cycle + year_in_cycle / 4 - year_in_cycle / 100);
+    const uint64_t from_march = (5 * in_year + 2) / 153; /* months of 31, 30, 31, 30, 31 days, and again */
+    const uint64_t month = from_march < 10 ? from_march + 3 : from_march - 9;
+    end = write_digits(end, in_year - (153 * from_march + 2) / 5 + 1, 2);
+    *--end = '-';
+    end = write_digits(end, month, 2);
+    *--end = '-';
+    return write_digits(end, year_in_cycle + 400 * cycle + (month <= 2), 4);
 }
 
 /* "2026-01-31T12:00:00.123Z". Not gmtime_r, which may read the time zone's file first. */
 static void put_time(struct line *line, const struct timespec *now)
 {
-    uint64_t seconds = now->tv_sec > 0 ? (uint64_t)now->tv_sec : 0, day = seconds / 86400, second = seconds % 86400;
-    unsigned year = 1970, month = 0;
-    bool leap;
-    for (;; year++) {
-        leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-        if (day < 365U + leap)
-            break;
-        day -= 365U + leap;
-    }
-    const unsigned month_days[12] = {31, 28U + leap, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-    for (; day >= month_days[month]; month++)
-        day -= month_days[month];
-    put_digits(line, year, 4);
-    put_text(line, "-");
-    put_digits(line, month + 1, 2);
-    put_text(line, "-");
-    put_digits(line, day + 1, 2);
-    put_text(line, "T");
-    put_digits(line, second / 3600, 2);
-    put_text(line, ":");
-    put_digits(line, second / 60 % 60, 2);
-    put_text(line, ":");
-    put_digits(line, second % 60, 2);
-    put_text(line, ".");
-    put_digits(line, (uint64_t)now->tv_nsec / 1000000, 3);
-    put_text(line, "Z");
+    const uint64_t seconds = now->tv_sec > 0 ? (uint64_t)now->tv_sec : 0, second = seconds % 86400;
+    char text[40], *end = text + sizeof text, *begin = end;
+    *--begin = 'Z';
+    begin = write_digits(begin, (uint64_t)now->tv_nsec / 1000000, 3);
+    *--begin = '.';
+    begin = write_digits(begin, second % 60, 2);
+    *--begin = ':';
+    begin = write_digits(begin, second / 60 % 60, 2);
+    *--begin = ':';
+    begin = write_digits(begin, second / 3600, 2);
+    *--begin = 'T';
+    begin = write_date(begin, seconds / 86400);
+    put(line, begin, (size_t)(end - begin));
 }
 
 static void put_head(struct line *line, const struct timespec *now, enum log_level level, const char *event)

@@ -165,13 +165,12 @@ END_TEST
 /* Against the C library's calendar. */
 START_TEST(time_is_utc_with_milliseconds)
 {
-    static const time_t times[] = {0,          951782399,  951782400,  951868800,  1078012799, 1078012800,
-                                   1709164800, 1735689599, 4102444800, 4107542399, 4107542400, 7258118400};
-    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
-        struct timespec now = {.tv_sec = times[i], .tv_nsec = 7999999};
+    /* Each day of 400 years, after which the calendar repeats itself, and each second of a day. */
+    for (time_t time = 0; time < INT64_C(146097) * 86400; time += 86399) {
+        struct timespec now = {.tv_sec = time, .tv_nsec = 7999999};
         struct tm calendar;
         char expected[64];
-        gmtime_r(&times[i], &calendar);
+        gmtime_r(&time, &calendar);
         strftime(expected, sizeof expected, "%Y-%m-%dT%H:%M:%S.007Z error e\n", &calendar);
         size_t length = log_format_line(line, LOG_TEXT, &now, LOG_ERROR, "e", NULL, 0);
         line[length] = '\0';
