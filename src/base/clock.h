@@ -18,6 +18,14 @@ static inline uint64_t clock_ns(void)
     return (uint64_t)now.tv_sec * CLOCK_SECOND + (uint64_t)now.tv_nsec;
 }
 
+/* The same to some milliseconds, for a fraction of its price; never ahead of it. */
+static inline uint64_t clock_coarse_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (uint64_t)now.tv_sec * CLOCK_SECOND + (uint64_t)now.tv_nsec;
+}
+
 /* `seconds` (not negative) after `start`; CLOCK_NEVER when that is beyond the clock. */
 static inline uint64_t clock_after(uint64_t start, double seconds)
 {

@@ -184,9 +184,11 @@ static char *write_us(char *text, uint64_t ns)
     return text + WRITTEN_US_BYTES;
 }
 
-char *answer_pieces_write(struct answer_pieces *pieces, struct answer_cursor from, struct answer_cursor to, char *text)
+/* `began`: from when on the time counts that it takes. */
+static char *write_range(struct answer_pieces *pieces, uint64_t began, struct answer_cursor from,
+                         struct answer_cursor to, char *text)
 {
-    const uint64_t began = clock_ns();
+    uint64_t now = 0;
     for (; from.piece < to.piece || (from.piece == to.piece && from.unit < to.unit);
          from = (struct answer_cursor){from.piece + 1, 0}) {
         const struct answer_piece *piece = &pieces->list[from.piece];
@@ -203,12 +205,25 @@ char *answer_pieces_write(struct answer_pieces *pieces, struct answer_cursor fro
             text = write_base64(text, piece, from.unit, end);
             break;
         case PIECE_WRITTEN_US:
-            text = write_us(text, atomic_load_explicit(&pieces->written_ns, memory_order_relaxed) + clock_ns() - began);
+            now = clock_ns();
+            text = write_us(text, atomic_load_explicit(&pieces->written_ns, memory_order_relaxed) + now - began);
             break;
         }
     }
-    atomic_fetch_add_explicit(&pieces->written_ns, clock_ns() - began, memory_order_relaxed);
+    if (!now)
+        now = clock_ns();
+    atomic_fetch_add_explicit(&pieces->written_ns, now - began, memory_order_relaxed);
     return text;
+}
+
+char *answer_pieces_write(struct answer_pieces *pieces, struct answer_cursor from, struct answer_cursor to, char *text)
+{
+    return write_range(pieces, clock_ns(), from, to, text);
+}
+
+char *answer_pieces_write_whole(struct answer_pieces *pieces, uint64_t began, char *text)
+{
+    return write_range(pieces, began, answer_pieces_begin(), answer_pieces_behind(pieces), text);
 }
 
 const void *answer_pieces_bytes(const struct answer_pieces *pieces, size_t index, size_t *length)

@@ -50,7 +50,8 @@ void answer_pieces_add_bytes(struct answer_pieces *pieces, const void *data, siz
 void answer_pieces_add_rows(struct answer_pieces *pieces, const struct tensor_rows *rows);
 /* The next piece is `data` [length] as base64, without quotes. */
 void answer_pieces_add_base64(struct answer_pieces *pieces, const void *data, size_t length);
-/* The next piece is a number, blanks before it: the microseconds that the writing has taken when it is written. */
+/* The next piece is a number, blanks before it: the microseconds that the writing has taken when it is written. Only a
+ * few bytes come behind it, and their writing counts for nothing. */
 void answer_pieces_add_written_us(struct answer_pieces *pieces);
 
 /* Nothing more is added. False when the building failed. */
@@ -78,6 +79,9 @@ size_t answer_pieces_advance(const struct answer_pieces *pieces, struct answer_c
 /* Writes the range, in order, and returns the byte behind. A range takes what answer_pieces_advance said, the whole
  * answer takes `most`, and nothing is written behind that. Any thread. */
 char *answer_pieces_write(struct answer_pieces *pieces, struct answer_cursor from, struct answer_cursor to, char *text);
+
+/* Writes all of it. Its time counts from `began` (clock_ns) on, when the pieces' making began. */
+char *answer_pieces_write_whole(struct answer_pieces *pieces, uint64_t began, char *text);
 
 /* The pieces' bytes, of an answer that is `raw`: how many there are, and each. */
 static inline size_t answer_pieces_count(const struct answer_pieces *pieces)

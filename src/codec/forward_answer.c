@@ -2,7 +2,6 @@
  * thread that computed the result. */
 #include "codec/forward_answer.h"
 
-#include "base/clock.h"
 #include "base/size.h"
 #include "codec/base64.h"
 #include "codec/forward_returned.h"
@@ -184,7 +183,6 @@ bool forward_answer_compose(const struct forward_request *request, const struct 
                             const struct parallel *parallel, struct arena *arena, struct answer_pieces *pieces,
                             struct error *error)
 {
-    const uint64_t began = clock_ns();
     struct returned_tensor list[FORWARD_RETURN_COUNT];
     const size_t count = returned_list(request, shape, problem, result, list);
     if (!answer_pieces_init(pieces, arena, MOST_PIECES, literal_bytes(request)))
@@ -215,6 +213,5 @@ bool forward_answer_compose(const struct forward_request *request, const struct 
     add_end(pieces, result->fully_masked_rows, timing);
     if (!answer_pieces_end(pieces))
         return error_out_of_memory(error);
-    pieces->written_ns = clock_ns() - began;
     return true;
 }

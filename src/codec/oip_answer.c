@@ -5,7 +5,6 @@
  * entered by the thread that computed the result. */
 #include "codec/oip_answer.h"
 
-#include "base/clock.h"
 #include "base/size.h"
 #include "codec/forward_answer.h"
 #include "codec/forward_returned.h"
@@ -228,7 +227,6 @@ bool oip_answer_compose(const struct oip_request *request, const struct attentio
                         const struct oip_model *model, const struct parallel *parallel, struct arena *arena,
                         struct answer_pieces *pieces, size_t *json_length, struct error *error)
 {
-    const uint64_t began = clock_ns();
     struct returned_tensor list[FORWARD_RETURN_COUNT];
     struct part parts[OIP_OUTPUT_COUNT];
     struct answer_pieces json;
@@ -249,7 +247,6 @@ bool oip_answer_compose(const struct oip_request *request, const struct attentio
     add_binary(pieces, request, parts);
     if (!answer_pieces_end(pieces))
         return error_out_of_memory(error);
-    pieces->written_ns = clock_ns() - began;
     *json_length = length;
     return true;
 }

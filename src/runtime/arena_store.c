@@ -15,7 +15,7 @@
 /* Lies at the start of the arena that it describes. */
 struct spare {
     struct arena arena; /* empty */
-    uint64_t since;     /* clock_ns() when it was put */
+    uint64_t since;     /* clock_coarse_ns() when it was put */
     struct spare *next;
 };
 _Static_assert(sizeof(struct spare) <= ARENA_ALIGNMENT, "the smallest arena holds it");
@@ -153,7 +153,7 @@ void arena_store_put(struct arena_store *store, struct arena *arena)
         arena_reset(arena);
         unsigned class = class_of(arena->capacity);
         struct spare *spare = (struct spare *)arena->base;
-        *spare = (struct spare){.arena = *arena, .since = clock_ns()};
+        *spare = (struct spare){.arena = *arena, .since = clock_coarse_ns()};
         pthread_mutex_lock(&store->mutex);
         spare->next = store->lists[class];
         store->lists[class] = spare;

@@ -1,6 +1,7 @@
 /* Entered by the worker that computed the answer (answer_from_pieces), then by the polling thread. */
 #include "server/answer.h"
 
+#include "base/clock.h"
 #include "base/size.h"
 #include "server/answer_stream.h"
 #include "server/request.h"
@@ -12,7 +13,8 @@
 /* What is written and sent at once of an answer that is read: it stays in the processor's cache in between. */
 #define READ_BLOCK_BYTES ((size_t)128 << 10)
 
-static bool make_whole(struct request *request, struct answer_pieces *pieces, struct arena *memory, struct error *error)
+static bool make_whole(struct request *request, struct answer_pieces *pieces, uint64_t began, struct arena *memory,
+                       struct error *error)
 {
     struct answer *answer = &request->answer;
     struct arena larger = {0};
@@ -23,7 +25,7 @@ static bool make_whole(struct request *request, struct answer_pieces *pieces, st
         text = arena_take(&larger, pieces->most);
         request_hold(request, &larger);
     }
-    const char *behind = answer_pieces_write(pieces, answer_pieces_begin(), answer_pieces_behind(pieces), text);
+    const char *behind = answer_pieces_write_whole(pieces, began, text);
     answer->body = text;
     answer->length = (size_t)(behind - text);
     /* What was not touched takes no memory. */
@@ -59,13 +61,15 @@ static enum answer_form choose_form(const struct request *request, const struct 
                                                                                         : ANSWER_WHOLE;
 }
 
-bool answer_from_pieces(struct request *request, struct answer_pieces *pieces, struct arena *memory,
+bool answer_from_pieces(struct request *request, struct answer_pieces *pieces, uint64_t began, struct arena *memory,
                         const struct parallel *parallel, bool *keep, struct error *error)
 {
     struct answer *answer = &request->answer;
     const enum answer_form form = choose_form(request, pieces);
     *answer = (struct answer){.status = 200, .form = form, .pieces = pieces};
-    if ((form == ANSWER_WHOLE && !make_whole(request, pieces, memory, error)) ||
+    if (form != ANSWER_WHOLE)
+        pieces->written_ns = clock_ns() - began;
+    if ((form == ANSWER_WHOLE && !make_whole(request, pieces, began, memory, error)) ||
         (form == ANSWER_STREAMED && !make_stream(request, pieces, parallel, error))) {
         *answer = (struct answer){0};
         return false;

@@ -42,9 +42,9 @@ struct answer {
  * where it is short, or its length has to be known and is not. ERROR_BUDGET_FULL or ERROR_OUT_OF_MEMORY when there is
  * no memory for the form.
  *
- * `memory` is where the pieces lie; what is left of it may be used for the text. True in *keep where the answer still
- * needs what the pieces point to. */
-bool answer_from_pieces(struct request *request, struct answer_pieces *pieces, struct arena *memory,
+ * `began`: when the pieces' making began (clock_ns). `memory` is where they lie; what is left of it may be used for the
+ * text. True in *keep where the answer still needs what the pieces point to. */
+bool answer_from_pieces(struct request *request, struct answer_pieces *pieces, uint64_t began, struct arena *memory,
                         const struct parallel *parallel, bool *keep, struct error *error);
 
 /* libmicrohttpd's view of it. NULL when memory ran out. */

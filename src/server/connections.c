@@ -62,12 +62,11 @@ void connections_drop(struct connections *connections, struct connection *c)
 bool connections_add(struct connections *connections, int descriptor)
 {
     struct connection *c = malloc(sizeof *c);
+    const uint64_t now = clock_ns();
     if (!c)
         return false;
-    *c = (struct connection){.descriptor = descriptor,
-                             .phase = CONNECTION_HANDED_OVER,
-                             .since = clock_ns(),
-                             .deadline = clock_ns() + HANDOVER_NS};
+    *c = (struct connection){
+        .descriptor = descriptor, .phase = CONNECTION_HANDED_OVER, .since = now, .deadline = now + HANDOVER_NS};
     pthread_mutex_lock(&connections->lock);
     if ((size_t)descriptor >= connections->descriptors) {
         size_t wanted = 2 * ((size_t)descriptor + 32);
@@ -106,26 +105,27 @@ void connections_forget(struct connections *connections, int descriptor)
 
 /* The caller holds the lock. */
 static void enter_locked(struct connections *connections, struct connection *c, enum connection_phase phase,
-                         uint64_t deadline)
+                         uint64_t now, uint64_t deadline)
 {
     connections->requests += has_request(phase);
     connections->requests -= has_request(c->phase);
     c->phase = phase;
-    c->since = clock_ns();
+    c->since = now;
     c->deadline = deadline;
     c->taken = 0;
     if (deadline < connections->next_wake || (connections->stopping && !has_request(phase)))
         pthread_cond_broadcast(&connections->changed);
 }
 
-struct connection *connections_started(struct connections *connections, int descriptor, uint64_t idle_deadline)
+struct connection *connections_started(struct connections *connections, int descriptor, uint64_t now,
+                                       uint64_t idle_deadline)
 {
     pthread_mutex_lock(&connections->lock);
     struct connection *c = descriptor >= 0 && (size_t)descriptor < connections->descriptors
                                ? connections->by_descriptor[descriptor]
                                : NULL;
     if (c)
-        enter_locked(connections, c, CONNECTION_IDLE, idle_deadline);
+        enter_locked(connections, c, CONNECTION_IDLE, now, idle_deadline);
     pthread_mutex_unlock(&connections->lock);
     return c;
 }
@@ -145,15 +145,15 @@ void connections_name(struct connections *connections, struct connection *connec
 }
 
 void connections_enter(struct connections *connections, struct connection *connection, enum connection_phase phase,
-                       uint64_t deadline)
+                       uint64_t now, uint64_t deadline)
 {
     pthread_mutex_lock(&connections->lock);
-    enter_locked(connections, connection, phase, deadline);
+    enter_locked(connections, connection, phase, now, deadline);
     pthread_mutex_unlock(&connections->lock);
 }
 
 void connections_begin(struct connections *connections, struct connection *connection, struct request *request,
-                       const char request_id[REQUEST_ID_BYTES], uint64_t deadline)
+                       const char request_id[REQUEST_ID_BYTES], uint64_t now, uint64_t deadline)
 {
     pthread_mutex_lock(&connections->lock);
     connection->request = request;
@@ -164,16 +164,17 @@ void connections_begin(struct connections *connections, struct connection *conne
         connection->closing = false;
         connections->open++;
     }
-    enter_locked(connections, connection, CONNECTION_RECEIVING, deadline);
+    enter_locked(connections, connection, CONNECTION_RECEIVING, now, deadline);
     pthread_mutex_unlock(&connections->lock);
 }
 
-bool connections_leave(struct connections *connections, struct connection *connection, uint64_t idle_deadline)
+bool connections_leave(struct connections *connections, struct connection *connection, uint64_t now,
+                       uint64_t idle_deadline)
 {
     pthread_mutex_lock(&connections->lock);
     bool broken_off = connection->broken_off;
     connection->request = NULL;
-    enter_locked(connections, connection, CONNECTION_IDLE, idle_deadline);
+    enter_locked(connections, connection, CONNECTION_IDLE, now, idle_deadline);
     pthread_mutex_unlock(&connections->lock);
     return broken_off;
 }

@@ -61,20 +61,22 @@ void connections_drop(struct connections *connections, struct connection *connec
 void connections_forget(struct connections *connections, int descriptor);
 
 /* libmicrohttpd's notifications. connections_started returns NULL for a socket that we did not add. */
-struct connection *connections_started(struct connections *connections, int descriptor, uint64_t idle_deadline);
+struct connection *connections_started(struct connections *connections, int descriptor, uint64_t now,
+                                       uint64_t idle_deadline);
 void connections_closed(struct connections *connections, struct connection *connection);
 
-/* Moves to `phase` with the deadline of that phase. */
+/* Moves to `phase` with the deadline of that phase. `now`, here and elsewhere: clock_ns(), or it was lately. */
 void connections_enter(struct connections *connections, struct connection *connection, enum connection_phase phase,
-                       uint64_t deadline);
+                       uint64_t now, uint64_t deadline);
 
 /* A request line has come: its request goes with the connection from here until connections_leave. */
 void connections_begin(struct connections *connections, struct connection *connection, struct request *request,
-                       const char request_id[REQUEST_ID_BYTES], uint64_t deadline);
+                       const char request_id[REQUEST_ID_BYTES], uint64_t now, uint64_t deadline);
 /* By this id the request goes from here on. */
 void connections_name(struct connections *connections, struct connection *connection, const char *request_id);
 /* The request is over, the connection idle. True when the watchdog broke it off in mid-upload. */
-bool connections_leave(struct connections *connections, struct connection *connection, uint64_t idle_deadline);
+bool connections_leave(struct connections *connections, struct connection *connection, uint64_t now,
+                       uint64_t idle_deadline);
 
 /* Shuts down the connection that has been idle longest. False when none is idle. */
 bool connections_evict(struct connections *connections);

@@ -97,7 +97,7 @@ static enum gzip_end open_within(struct request *request, size_t most, struct er
         end = open_into(request, capacity, error);
         if (end != GZIP_LONGER || capacity == most)
             break;
-        if (request_lapsed(request, false, error) != ERROR_NONE) {
+        if (request_lapsed(request, clock_ns(), false, error) != ERROR_NONE) {
             end = GZIP_FAILED;
             break;
         }
@@ -105,7 +105,8 @@ static enum gzip_end open_within(struct request *request, size_t most, struct er
         capacity = size_max(capacity, request->body_length);
         capacity = capacity > most / GROWTH ? most : capacity * GROWTH;
     }
-    request->timing.parse_us += (double)(clock_ns() - began) / 1e3;
+    request->body_came = clock_ns();
+    request->timing.parse_us += (double)(request->body_came - began) / 1e3;
     if (end == GZIP_LONGER && most == body_limit(request)) {
         error_set(error, ERROR_TOO_LARGE,
                   "decompressed, the body is over limits.max_body_bytes (%zu); send less at once, or raise the setting",
@@ -123,7 +124,7 @@ static void open_job(struct job *job, enum job_end end)
     if (end == JOB_DROPPED)
         error_set(&error, ERROR_DRAINING,
                   "the server is stopping, and this request's work had not begun; send it to another replica");
-    if (end == JOB_DROPPED || request_lapsed(request, true, &error) != ERROR_NONE ||
+    if (end == JOB_DROPPED || request_lapsed(request, clock_ns(), true, &error) != ERROR_NONE ||
         open_within(request, body_limit(request), &error) != GZIP_DONE)
         request_fail(request, &error);
     request_resume(request);
@@ -156,6 +157,7 @@ bool content_coding_opened(struct request *request)
     if (opened) {
         request->job = (struct job){0};
         request->submitted = 0;
+        request->body_came = clock_ns(); /* from the worker */
     }
     return opened;
 }
@@ -263,7 +265,8 @@ bool content_coding_shorten_later(struct request *request)
     request->submitted = clock_ns();
     MHD_suspend_connection(request->mhd);
     if (pool_submit(server->parts.pool, &request->job, &ignored))
-        connections_enter(&server->connections, request->connection, CONNECTION_WORKING, request->deadline);
+        connections_enter(&server->connections, request->connection, CONNECTION_WORKING, request->submitted,
+                          request->deadline);
     else
         request_resume(request); /* the answer is good as it is */
     return true;

@@ -149,7 +149,8 @@ static enum MHD_Result see_body(struct request *request)
 static enum MHD_Result see_end(struct request *request)
 {
     const struct config *config = request->server->parts.config;
-    uint64_t own_deadline = clock_after(clock_ns(), config->server.request_timeout_s);
+    request->body_came = clock_ns();
+    uint64_t own_deadline = clock_after(request->body_came, config->server.request_timeout_s);
     request->deadline = request->proxy_deadline < own_deadline ? request->proxy_deadline : own_deadline;
     if (request->refusal.code != ERROR_NONE)
         request_fail(request, &request->refusal);
@@ -191,7 +192,7 @@ static void *see_request_line(void *context, const char *uri, struct MHD_Connect
     if (!request)
         return NULL;
     request->connection = connection;
-    connections_begin(&server->connections, connection, request, request->id,
+    connections_begin(&server->connections, connection, request, request->id, request->arrived,
                       clock_after(request->arrived, server->parts.config->server.upload_timeout_s));
     return request;
 }
@@ -205,15 +206,16 @@ static void see_completion(void *context, struct MHD_Connection *mhd, void **sta
     if (!request)
         return;
     *state = NULL;
-    bool broken_off = connections_leave(&server->connections, request->connection,
-                                        clock_after(clock_ns(), server->parts.config->server.idle_timeout_s));
+    const uint64_t now = clock_ns();
+    bool broken_off = connections_leave(&server->connections, request->connection, now,
+                                        clock_after(now, server->parts.config->server.idle_timeout_s));
     if (!request->answer.status && broken_off) {
         struct error error;
         watchdog_upload_error(server, &error);
         request_fail(request, &error);
     }
-    usage_end(request);
-    request_log(request, reason == MHD_REQUEST_TERMINATED_COMPLETED_OK);
+    usage_end(request, now);
+    request_log(request, now, reason == MHD_REQUEST_TERMINATED_COMPLETED_OK);
     request_end(request);
 }
 
@@ -223,10 +225,10 @@ static void see_connection(void *context, struct MHD_Connection *mhd, void **soc
     struct server *server = context;
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
         const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
-        *socket_context =
-            info ? connections_started(&server->connections, info->connect_fd,
-                                       clock_after(clock_ns(), server->parts.config->server.idle_timeout_s))
-                 : NULL;
+        const uint64_t now = clock_ns();
+        *socket_context = info ? connections_started(&server->connections, info->connect_fd, now,
+                                                     clock_after(now, server->parts.config->server.idle_timeout_s))
+                               : NULL;
     } else if (*socket_context) {
         connections_closed(&server->connections, *socket_context);
         *socket_context = NULL;

@@ -2,6 +2,7 @@
  */
 #include "server/forward_batch.h"
 
+#include "base/clock.h"
 #include "server/forward_job.h"
 
 /* The jobs of one batch that are to be computed. */
@@ -22,9 +23,11 @@ static bool make_ready(struct forward_job *job)
 {
     struct request *request = job->request;
     struct error *error = &job->error;
-    request->timing.queue_us = forward_job_stage_us(job);
-    return request_lapsed(request, request->submitted != 0, error) == ERROR_NONE &&
-           (job->prepared || (forward_job_prepare(job, error) && request_lapsed(request, true, error) == ERROR_NONE)) &&
+    const uint64_t now = request->submitted ? clock_ns() : job->stage_began; /* not queued, it has not waited */
+    request->timing.queue_us = forward_job_stage_us(job, now);
+    return request_lapsed(request, now, request->submitted != 0, error) == ERROR_NONE &&
+           (job->prepared || (forward_job_prepare(job, error) &&
+                              request_lapsed(request, job->stage_began, true, error) == ERROR_NONE)) &&
            job->route->reserve(job, error);
 }
 
@@ -32,7 +35,7 @@ static bool make_ready(struct forward_job *job)
 static void explain(struct forward_job *job)
 {
     if (job->error.code == ERROR_CLIENT_GONE)
-        request_lapsed(job->request, true, &job->error);
+        request_lapsed(job->request, clock_ns(), true, &job->error);
     job->failed = true;
 }
 
@@ -40,7 +43,7 @@ static void explain(struct forward_job *job)
 static void note_computed(struct forward_job *job, size_t batch, bool leads)
 {
     job->request->timing.leads_batch = leads;
-    job->request->timing.compute_us = forward_job_stage_us(job);
+    job->request->timing.compute_us = forward_job_stage_us(job, clock_ns());
     job->request->timing.batch = batch;
 }
 

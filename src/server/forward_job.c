@@ -35,9 +35,9 @@
 /* Up to this the text lies beside what it is composed of. */
 #define SHORT_ANSWER_BYTES ((size_t)1 << 20)
 
-double forward_job_stage_us(struct forward_job *job)
+double forward_job_stage_us(struct forward_job *job, uint64_t now)
 {
-    uint64_t now = clock_ns(), began = job->stage_began;
+    const uint64_t began = job->stage_began;
     job->stage_began = now;
     return (double)(now - began) / 1e3;
 }
@@ -125,7 +125,7 @@ static struct forward_job *create(struct request *request, const struct forward_
     job->route = route;
     job->request = request;
     job->work_charged = bytes;
-    job->stage_began = clock_ns();
+    job->stage_began = request->body_came;
     return job;
 }
 
@@ -189,7 +189,7 @@ bool forward_job_prepare(struct forward_job *job, struct error *error)
 {
     job->prepared = decode(job, error) && check(job, error) && job->route->within_limits(job, error);
     job->request->timing.sequences = job->input.batch;
-    job->request->timing.parse_us += forward_job_stage_us(job);
+    job->request->timing.parse_us += forward_job_stage_us(job, clock_ns());
     return job->prepared;
 }
 
@@ -259,8 +259,8 @@ static bool composing_bytes(const struct forward_job *job, size_t *bytes)
            arena_need(bytes, text);
 }
 
-/* Fills request->answer. */
-static bool compose(struct forward_job *job, const struct parallel *parallel, struct error *error)
+/* Fills request->answer, whose making begins at `now`. */
+static bool compose(struct forward_job *job, uint64_t now, const struct parallel *parallel, struct error *error)
 {
     struct request *request = job->request;
     struct arena memory = {0};
@@ -273,7 +273,7 @@ static bool compose(struct forward_job *job, const struct parallel *parallel, st
         return false;
     pieces = arena_take(&memory, sizeof *pieces);
     if (!job->route->compose(job, parallel, &memory, pieces, error) ||
-        !answer_from_pieces(request, pieces, &memory, parallel, &keep, error)) {
+        !answer_from_pieces(request, pieces, now, &memory, parallel, &keep, error)) {
         request_give_memory(request, bytes, &memory);
         return false;
     }
@@ -298,8 +298,10 @@ void forward_job_finish(struct forward_job *job, const struct parallel *parallel
 {
     struct request *request = job->request;
     struct error *error = &job->error;
-    if (job->failed || request_lapsed(request, request->submitted != 0, error) != ERROR_NONE ||
-        !compose(job, parallel, error))
+    /* Not queued, it was alone, and its last stage ended just now. */
+    const uint64_t now = request->submitted ? clock_ns() : job->stage_began;
+    if (job->failed || request_lapsed(request, now, request->submitted != 0, error) != ERROR_NONE ||
+        !compose(job, now, parallel, error))
         request_fail(request, error);
     /* Only the answer is held from here on. */
     request_give_memory(request, job->results_charged, &job->results);

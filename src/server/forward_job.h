@@ -60,8 +60,8 @@ void forward_job_begin(struct request *request, const struct forward_route *rout
 
 /* ---- for the routes' functions */
 
-/* Microseconds since the last call. */
-double forward_job_stage_us(struct forward_job *job);
+/* Microseconds from the last call's `now` (clock_ns) to this one's. */
+double forward_job_stage_us(struct forward_job *job, uint64_t now);
 
 /* ERROR_TOO_LARGE for more work than limits.max_request_gflop. */
 bool forward_job_check_flop(const struct forward_job *job, double flop, struct error *error);

@@ -207,12 +207,12 @@ void request_hold(struct request *request, struct arena *arena)
 static bool job_cancelled(struct job *job)
 {
     struct error ignored;
-    return request_lapsed(request_of_job(job), false, &ignored) != ERROR_NONE;
+    return request_lapsed(request_of_job(job), clock_ns(), false, &ignored) != ERROR_NONE;
 }
 
 void request_seen(struct request *request)
 {
-    atomic_store_explicit(&request->next_look, clock_ns() + LOOK_NS, memory_order_relaxed);
+    atomic_store_explicit(&request->next_look, request->body_came + LOOK_NS, memory_order_relaxed);
 }
 
 void request_submit(struct request *request)
@@ -225,7 +225,8 @@ void request_submit(struct request *request)
     if (pool_submit(server->parts.pool, &request->job, &error)) {
         /* Only now can the watchdog find it in the queue. It may even be done: the polling thread that would see that
          * is this one. */
-        connections_enter(&server->connections, request->connection, CONNECTION_WORKING, request->deadline);
+        connections_enter(&server->connections, request->connection, CONNECTION_WORKING, request->submitted,
+                          request->deadline);
         return;
     }
     request_fail(request, &error);
@@ -243,9 +244,8 @@ static bool client_gone(int descriptor)
     return !tcp_state(descriptor, &state) || !state.open;
 }
 
-enum error_code request_lapsed(struct request *request, bool look_now, struct error *error)
+enum error_code request_lapsed(struct request *request, uint64_t now, bool look, struct error *error)
 {
-    uint64_t now = clock_ns();
     if (now >= request->deadline) {
         if (request->deadline == request->proxy_deadline)
             error_set(error, ERROR_DEADLINE,
@@ -257,7 +257,7 @@ enum error_code request_lapsed(struct request *request, bool look_now, struct er
                       request->server->parts.config->server.request_timeout_s);
         return ERROR_DEADLINE;
     }
-    if (!look_now && now < atomic_load_explicit(&request->next_look, memory_order_relaxed))
+    if (!look && now < atomic_load_explicit(&request->next_look, memory_order_relaxed))
         return ERROR_NONE;
     atomic_store_explicit(&request->next_look, now + LOOK_NS, memory_order_relaxed);
     if (client_gone(request->connection->descriptor)) {
@@ -315,15 +315,16 @@ enum MHD_Result request_send(struct request *request)
     }
     if (request->answered_early || atomic_load(&server->state) != SERVER_RUNNING)
         ok &= MHD_add_response_header(response, "Connection", "close");
-    connections_enter(&server->connections, request->connection, CONNECTION_ANSWERING,
-                      clock_after(clock_ns(), server->parts.config->server.send_timeout_s));
+    const uint64_t now = clock_ns();
+    connections_enter(&server->connections, request->connection, CONNECTION_ANSWERING, now,
+                      clock_after(now, server->parts.config->server.send_timeout_s));
     if (ok == MHD_YES)
         ok = MHD_queue_response(request->mhd, answer->status, response);
     MHD_destroy_response(response);
     return ok;
 }
 
-void request_log(const struct request *request, bool sent)
+void request_log(const struct request *request, uint64_t ended, bool sent)
 {
     const struct answer *answer = &request->answer;
     const bool gone = !answer->status || !sent;
@@ -342,5 +343,5 @@ void request_log(const struct request *request, bool sent)
               LOG_INTEGER("bytes_out", answer->length), LOG_NUMBER("parse_us", request->timing.parse_us),
               LOG_NUMBER("queue_us", request->timing.queue_us), LOG_NUMBER("compute_us", request->timing.compute_us),
               LOG_INTEGER("batch", request->timing.batch), LOG_NUMBER("encode_us", encode_us),
-              LOG_NUMBER("total_us", (double)(clock_ns() - request->arrived) / 1e3));
+              LOG_NUMBER("total_us", (double)(ended - request->arrived) / 1e3));
 }

@@ -57,6 +57,7 @@ struct request {
     bool headers_seen, answered_early;
     bool takes_chunks;          /* its HTTP version knows them */
     uint64_t arrived;           /* clock_ns at the request line */
+    uint64_t body_came;         /* when the body was whole, and as the client had it before it was compressed */
     uint64_t deadline;          /* by when an answer has to begin */
     uint64_t proxy_deadline;    /* what the proxy in front said of it; CLOCK_NEVER: nothing */
     uint64_t submitted;         /* when the job was queued */
@@ -119,18 +120,19 @@ void request_submit(struct request *request);
  * here on. */
 void request_resume(struct request *request);
 
-/* The client was there just now: its socket is not looked at for the next few milliseconds, unless asked for. */
+/* The client was there when its body came: its socket is not looked at for some milliseconds, unless asked for. */
 void request_seen(struct request *request);
 
 /* Why the job should go no further: ERROR_DEADLINE, ERROR_CLIENT_GONE or ERROR_NONE. The first two fill *error. Looks
- * at the socket, at most every few milliseconds unless `now`. */
-enum error_code request_lapsed(struct request *request, bool look_now, struct error *error);
+ * at the socket, at most every few milliseconds unless `look`. `now`: clock_ns(), or it was lately. */
+enum error_code request_lapsed(struct request *request, uint64_t now, bool look, struct error *error);
 
 /* Queues the answer with libmicrohttpd. */
 enum MHD_Result request_send(struct request *request);
 
-/* The line in the log, when all is over. `sent`: the client's side has taken the whole answer. */
-void request_log(const struct request *request, bool sent);
+/* The line in the log, when all is over, at `ended` (clock_ns). `sent`: the client's side has taken the whole answer.
+ */
+void request_log(const struct request *request, uint64_t ended, bool sent);
 
 static inline struct request *request_of_job(struct job *job)
 {

@@ -39,14 +39,14 @@ static uint64_t nanoseconds(double us)
     return us > 0 ? (uint64_t)(us * 1e3) : 0;
 }
 
-void usage_end(const struct request *request)
+void usage_end(const struct request *request, uint64_t ended)
 {
     const struct timing *timing = &request->timing;
     struct usage *usage = request->usage;
     struct timespec now;
     if (!usage)
         return;
-    const uint64_t total = clock_ns() - request->arrived;
+    const uint64_t total = ended - request->arrived;
     if (timing->leads_batch)
         add(&usage->executions, 1);
     if (request->answer.status == 200) {

@@ -26,7 +26,7 @@ void usage_free(struct usage *usage);
 /* The request works with `set`, one of the registry's. */
 void usage_begin(struct request *request, const struct weight_set *set);
 
-/* The request is over: counts it for its set, if it has one. */
-void usage_end(const struct request *request);
+/* The request is over, at `ended` (clock_ns): counts it for its set, if it has one. */
+void usage_end(const struct request *request, uint64_t ended);
 
 #endif

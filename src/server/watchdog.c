@@ -79,7 +79,7 @@ static void answer_withdrawn(struct job *withdrawn)
         struct request *request = request_of_job(withdrawn);
         struct error error;
         withdrawn = withdrawn->next;
-        request_lapsed(request, false, &error);
+        request_lapsed(request, clock_ns(), false, &error);
         request_fail(request, &error);
         request_resume(request);
     }

@@ -1,4 +1,5 @@
 /* Answers as pieces: the whole against text that is spelled out here, and any way of cutting it against the whole. */
+#include "base/clock.h"
 #include "codec/answer_pieces.h"
 #include "suite.h"
 
@@ -66,6 +67,21 @@ START_TEST(test_whole)
     ck_assert(pieces.least <= length && length <= pieces.most);
     expect_text(text, length);
     ck_assert_uint_gt(pieces.written_ns, 0);
+    free(text);
+    arena_free(&arena);
+}
+END_TEST
+
+START_TEST(test_whole_since_its_beginning)
+{
+    struct answer_pieces pieces;
+    struct arena arena = {0};
+    build(&pieces, &arena);
+    char *text = malloc(pieces.most);
+    const size_t length = (size_t)(answer_pieces_write_whole(&pieces, clock_ns() - CLOCK_SECOND, text) - text);
+    expect_text(text, length);
+    ck_assert(pieces.written_ns >= CLOCK_SECOND);
+    ck_assert(strtod(text + sizeof EXPECTED - 1, NULL) >= 1e6);
     free(text);
     arena_free(&arena);
 }
@@ -212,6 +228,7 @@ Suite *suite(void)
     Suite *s = suite_create("answer_pieces");
     TCase *c = tcase_create("answer_pieces");
     tcase_add_test(c, test_whole);
+    tcase_add_test(c, test_whole_since_its_beginning);
     tcase_add_test(c, test_ranges);
     tcase_add_test(c, test_exact);
     tcase_add_test(c, test_raw);

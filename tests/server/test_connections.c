@@ -28,7 +28,7 @@ static void tear_down(void)
 static struct connection *opened(int descriptor)
 {
     ck_assert(connections_add(&connections, descriptor));
-    struct connection *c = connections_started(&connections, descriptor, CLOCK_NEVER);
+    struct connection *c = connections_started(&connections, descriptor, clock_ns(), CLOCK_NEVER);
     ck_assert_ptr_nonnull(c);
     return c;
 }
@@ -50,7 +50,7 @@ START_TEST(what_is_never_taken_up_has_a_deadline)
     pthread_mutex_unlock(&connections.lock);
     ck_assert_uint_eq(connections_count(&connections).open, 0);
     ck_assert(connections_close_idle(&connections));
-    ck_assert_ptr_null(connections_started(&connections, pairs[0][0], CLOCK_NEVER));
+    ck_assert_ptr_null(connections_started(&connections, pairs[0][0], clock_ns(), CLOCK_NEVER));
 }
 END_TEST
 
@@ -81,11 +81,11 @@ START_TEST(a_request_that_raced_with_the_end_of_reading_counts_again)
     struct connection *c = opened(pairs[0][0]);
     ck_assert(connections_evict(&connections));
     ck_assert_uint_eq(connections_count(&connections).open, 0);
-    connections_begin(&connections, c, NULL, id, CLOCK_NEVER);
+    connections_begin(&connections, c, NULL, id, clock_ns(), CLOCK_NEVER);
     ck_assert_uint_eq(connections_count(&connections).open, 1);
     ck_assert_uint_eq(connections_count(&connections).requests, 1);
     ck_assert(!c->closing);
-    ck_assert(!connections_leave(&connections, c, CLOCK_NEVER));
+    ck_assert(!connections_leave(&connections, c, clock_ns(), CLOCK_NEVER));
     ck_assert_uint_eq(connections_count(&connections).requests, 0);
     connections_closed(&connections, c);
     ck_assert(connections_close_idle(&connections));
