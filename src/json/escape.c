@@ -26,14 +26,18 @@ static unsigned first_special(const char *at)
 typedef signed char chars __attribute__((vector_size(16)));
 typedef uint64_t words __attribute__((vector_size(16)));
 
-/* The same of 64 bytes. Signed, what is not ASCII is below the space too. */
+/* Those of 16 bytes. Signed, what is not ASCII is below the space too. */
+static chars special_16(const char *at)
+{
+    chars text;
+    memcpy(&text, at, sizeof text);
+    return (chars)(text < ' ') | (chars)(text == '"') | (chars)(text == '\\');
+}
+
 static bool any_special_64(const char *at)
 {
-    chars text[4], any = {0};
-    memcpy(text, at, sizeof text);
-    for (int i = 0; i < 4; i++)
-        any |= (chars)(text[i] < ' ') | (chars)(text[i] == '"') | (chars)(text[i] == '\\');
-    return ((words)any)[0] | ((words)any)[1];
+    const words any = (words)(special_16(at) | special_16(at + 16) | special_16(at + 32) | special_16(at + 48));
+    return any[0] | any[1];
 }
 
 /* The value of four hexadecimal digits, or -1. */

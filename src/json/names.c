@@ -15,8 +15,12 @@
 
 bool json_key_is(const struct json_key *key, const char *name)
 {
-    if (!key->escaped) /* what was read holds no NUL */
-        return strncmp(key->raw, name, key->length) == 0 && name[key->length] == '\0';
+    if (!key->escaped) { /* what was read holds no NUL; mostly the first character differs */
+        size_t same = 0;
+        while (same < key->length && key->raw[same] == name[same])
+            same++;
+        return same == key->length && name[same] == '\0';
+    }
     size_t length = strlen(name);
     const char *at = key->raw, *end = key->raw + key->length;
     while (at < end) {

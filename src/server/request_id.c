@@ -30,8 +30,11 @@ void request_id_make(char id[REQUEST_ID_BYTES])
     if (left < 2)
         fetch_words();
     left -= 2;
-    for (size_t i = 0; i < 32; i++)
-        id[i] = digits[words[left + i / 16] >> 4 * (15 - i % 16) & 15];
+    for (size_t i = 0; i < 2; i++) {
+        uint64_t word = words[left + i];
+        for (size_t digit = 16; digit-- > 0; word >>= 4)
+            id[16 * i + digit] = digits[word & 15];
+    }
     id[32] = '\0';
 }
 
