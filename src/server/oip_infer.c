@@ -65,13 +65,19 @@ static bool compose(struct forward_job *job, const struct parallel *parallel, st
 /* Before the body is read: which model, and where the JSON ends. */
 bool oip_infer_accept(struct request *request, struct error *error)
 {
-    const char *sent = header_value(&request->headers, HEADER_INFERENCE_CONTENT_LENGTH);
+    const struct header_lines *lines = &request->headers.lines[HEADER_INFERENCE_CONTENT_LENGTH];
+    const char *sent = lines->first;
     if (!oip_model_find(request, error))
         return false;
     if (!sent)
         return true;
+    if (lines->count > 1)
+        return error_set(error, ERROR_BAD_FRAMING,
+                         "%u Inference-Header-Content-Length headers; send one, so that it is certain where the JSON "
+                         "ends",
+                         lines->count);
     const size_t digits = strspn(sent, "0123456789");
-    if (digits == 0 || digits > 18 || sent[digits])
+    if (digits == 0 || digits > 18 || sent[digits + strspn(sent + digits, " \t")])
         return error_set(error, ERROR_INVALID,
                          "Inference-Header-Content-Length is \"%.40s\", expected how many bytes of the body are JSON",
                          sent);

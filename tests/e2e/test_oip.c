@@ -730,6 +730,33 @@ START_TEST(log_has_the_pattern)
 }
 END_TEST
 
+/* Where the JSON ends is said once: of two lengths another reader may take the other. */
+START_TEST(two_lengths_of_the_json)
+{
+    struct server_process *server = server_process_start(NULL);
+    float *input = make_input(1);
+    struct message message = binary_request(input, 1, "{'name':'output','parameters':{'binary_data':true}}");
+    char right[64], other[64], blanks[64];
+    const char *const lines[][3] = {{right, other}, {other, right}, {right, right}, {blanks}};
+    snprintf(right, sizeof right, "Inference-Header-Content-Length: %zu", message.json_length);
+    snprintf(other, sizeof other, "Inference-Header-Content-Length: %zu", message.json_length - 1);
+    snprintf(blanks, sizeof blanks, "%s \t", right);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        struct reply reply = http_send(
+            server,
+            (struct http_call){
+                .method = "POST", .path = INFER, .body = message.data, .length = message.length, .headers = lines[i]});
+        ck_assert_int_eq(reply.status, lines[i][1] ? 400 : 200);
+        if (lines[i][1])
+            ck_assert_ptr_nonnull(strstr(reply.body, "2 Inference-Header-Content-Length headers"));
+        reply_free(&reply);
+    }
+    free(message.data);
+    free(input);
+    server_process_stop(server);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *s = suite_create("e2e/oip");
@@ -743,6 +770,7 @@ Suite *suite(void)
     tcase_add_test(c, errors_have_the_protocols_form);
     tcase_add_test(c, errors_in_mid_upload_too);
     tcase_add_test(c, bytes_are_of_any_type);
+    tcase_add_test(c, two_lengths_of_the_json);
     tcase_add_test(c, compressed_answers_keep_their_header);
     tcase_add_test(c, faults_of_a_request_say_where);
     tcase_add_test(c, what_is_not_finite_goes_in_bytes);
