@@ -145,6 +145,7 @@ START_TEST(bodies_in_every_coding)
         {{"Content-Encoding: gzip"}, GZIP},
         {{"Content-Encoding: x-gzip"}, GZIP},
         {{"Content-Encoding: GZip"}, GZIP},
+        {{"Content-Encoding: \t gzip \t"}, GZIP},
         {{"Content-Encoding: deflate"}, DEFLATE},
         {{"Content-Encoding: gzip", "Transfer-Encoding: chunked"}, GZIP},
         {{"Content-Encoding: deflate", "Transfer-Encoding: chunked"}, DEFLATE},
