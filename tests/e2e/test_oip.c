@@ -736,7 +736,7 @@ START_TEST(two_lengths_of_the_json)
     struct server_process *server = server_process_start(NULL);
     float *input = make_input(1);
     struct message message = binary_request(input, 1, "{'name':'output','parameters':{'binary_data':true}}");
-    char right[64], other[64], blanks[64];
+    char right[64], other[64], blanks[sizeof right + 2];
     const char *const lines[][3] = {{right, other}, {other, right}, {right, right}, {blanks}};
     snprintf(right, sizeof right, "Inference-Header-Content-Length: %zu", message.json_length);
     snprintf(other, sizeof other, "Inference-Header-Content-Length: %zu", message.json_length - 1);
