@@ -10,9 +10,9 @@ const struct head_statistic_kind head_statistic_kinds[HEAD_STATISTIC_COUNT] = {H
 
 bool row_statistics_scratch_bytes(size_t n_keys, size_t *bytes)
 {
-    const size_t shape[] = {n_keys, MEASURED_ROWS};
+    const size_t shape[] = {n_keys + MEASURED_KEYS_PADDING - 1, MEASURED_ROWS};
     size_t one, total = 0;
-    if (!tensor_bytes(shape, 2, sizeof(float), &one) || !arena_need(&total, one))
+    if (n_keys > SIZE_MAX - MEASURED_KEYS_PADDING || !tensor_bytes(shape, 2, sizeof(float), &one) || !arena_need(&total, one))
         return false;
     *bytes = total;
     return true;

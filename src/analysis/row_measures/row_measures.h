@@ -15,6 +15,8 @@
 /* Rows that are measured at once; a multiple of every vector. */
 #define MEASURED_ROWS 16
 
+#define MEASURED_KEYS_PADDING 8
+
 /* The share of a row that keys_for_share counts up to, less what rounding may take. */
 #define MEASURED_SHARE (0.9 - 1e-6)
 
@@ -41,7 +43,7 @@ struct row_measures {
 };
 
 struct row_kernels {
-    /* scratch: [n_keys, MEASURED_ROWS], aligned as arenas align */
+    /* scratch: [n_keys rounded up to MEASURED_KEYS_PADDING, MEASURED_ROWS], aligned as arenas align */
     void (*measure)(const struct measured_rows *rows, bool sorted, float *scratch, struct row_measures *measures);
     /* columns [n_keys] += the sum of the rows, in float64 */
     void (*add_columns)(const struct measured_rows *rows, double *columns);
