@@ -126,7 +126,7 @@ static bool prepare_sequence(struct head_maps *maps, size_t index, const struct 
     for (size_t row = 0; row < sequence->n_positions; row++)
         has_row[row] = row_has_key(maps, index, row);
     if (maps->words &&
-        !head_words_of_sequence(maps->words, index, rule->batch, pieces->word_ends + index * keys, sequence, error))
+        !head_words_of_sequence(maps->words, index, rule, pieces->word_ends + index * keys, sequence, error))
         return false;
     if (maps->exclude &&
         !head_words_exclude(maps->exclude, index, rule, pieces->excluded + index * keys, sequence, error))

@@ -20,15 +20,15 @@
 struct position_lists {
     size_t n_lists;
     bool nested;               /* given as a list of lists */
-    const size_t *ends;        /* [n_lists] behind the list's last position */
+    const uint32_t *ends;      /* [n_lists] behind the list's last position */
     const uint32_t *positions; /* [ends[n_lists - 1]] */
 };
 
 /* Words, as lists of the positions of their pieces: runs in order, that cover the kept positions of a sequence. */
 struct word_lists {
     size_t n_lists;            /* one for each sequence */
-    const size_t *list_ends;   /* [n_lists] behind the list's last word */
-    const size_t *word_ends;   /* [words] behind the word's last position */
+    const uint32_t *list_ends; /* [n_lists] behind the list's last word */
+    const uint32_t *word_ends; /* [words] behind the word's last position */
     const uint32_t *positions; /* [positions] */
 };
 

@@ -17,11 +17,14 @@ static bool count_error(const char *member, size_t n_lists, size_t batch, struct
                         batch);
 }
 
-bool head_words_of_sequence(const struct word_lists *words, size_t index, size_t batch, uint32_t *word_ends,
-                            struct head_sequence *sequence, struct error *error)
+bool head_words_of_sequence(const struct word_lists *words, size_t index, const struct forward_input *rule,
+                            uint32_t *word_ends, struct head_sequence *sequence, struct error *error)
 {
-    if (words->n_lists != batch)
-        return count_error("words", words->n_lists, batch, error);
+    if (!rule->self_attention)
+        return error_set_at(error, ERROR_INVALID, "/words",
+                            "words are merged where queries and keys are the same tokens: in self-attention");
+    if (words->n_lists != rule->batch)
+        return count_error("words", words->n_lists, rule->batch, error);
     const size_t first_word = index ? words->list_ends[index - 1] : 0, end_word = words->list_ends[index];
     size_t at = first_word ? words->word_ends[first_word - 1] : 0, covered = 0;
     char pointer[32];

@@ -6,9 +6,9 @@
 #include "analysis/head_maps.h"
 
 /* Fills word_ends [n_positions] and gives the sequence its words; ERROR_INVALID at /words/... for lists that are not
- * runs in order that cover its kept positions. */
-bool head_words_of_sequence(const struct word_lists *words, size_t index, size_t batch, uint32_t *word_ends,
-                            struct head_sequence *sequence, struct error *error);
+ * runs in order that cover its kept positions, and where queries and keys are not the same tokens. */
+bool head_words_of_sequence(const struct word_lists *words, size_t index, const struct forward_input *rule,
+                            uint32_t *word_ends, struct head_sequence *sequence, struct error *error);
 
 /* Fills excluded [n_keys]; ERROR_INVALID at /exclude/... for a position that there is not. `rule`: the sequences'
  * sizes.

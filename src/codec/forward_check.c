@@ -3,6 +3,7 @@
 #include "codec/forward_request.h"
 
 #include "base/size.h"
+#include "codec/forward_members.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -98,7 +99,7 @@ static bool shape_error(const char *pointer, const size_t *shape, unsigned rank,
                         two ? " or " : "", two ? tensor_shape_text(two, two_rank, also, sizeof also) : "");
 }
 
-static bool check_mask(const struct mask *mask, struct forward_input *problem, struct error *error)
+bool forward_check_mask(const struct mask *mask, struct forward_input *problem, struct error *error)
 {
     unsigned first = problem->rank2; /* without the batch axis, shapes begin behind it */
     const size_t keys[] = {problem->batch, problem->key_length};
@@ -162,7 +163,7 @@ static size_t first_repeated(const uint32_t *heads, size_t count, size_t num_hea
     return count;
 }
 
-static bool check_include_heads(const struct forward_request *request, size_t num_heads, struct error *error)
+bool forward_check_include_heads(const struct forward_request *request, size_t num_heads, struct error *error)
 {
     const uint32_t *heads = request->include_heads;
     const size_t count = request->n_include_heads;
@@ -184,10 +185,11 @@ bool forward_request_check(const struct forward_request *request, const struct a
                            struct forward_input *problem, struct error *error)
 {
     struct forward_input made = {.causal = request->causal};
-    if (!check_tensors(request, shape->d_model, &made, error) || !check_mask(&request->attention_mask, &made, error) ||
+    if (!check_tensors(request, shape->d_model, &made, error) ||
+        !forward_check_mask(&request->attention_mask, &made, error) ||
         !check_bias(&request->bias, shape->num_heads, &made, error) ||
         !check_head_mask(&request->head_mask, shape->num_heads, &made, error) ||
-        !check_include_heads(request, shape->num_heads, error))
+        !forward_check_include_heads(request, shape->num_heads, error))
         return false;
     *problem = made;
     return true;

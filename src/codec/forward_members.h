@@ -38,10 +38,18 @@ FORWARD_MEMBERS(FORWARD_READ_JSON, FORWARD_READ_BOTH)
 #define FORWARD_TENSOR_ENTRY(member) {#member, forward_read_##member, forward_read_raw_##member},
 #define FORWARD_MEMBER_ENTRIES       FORWARD_MEMBERS(FORWARD_JSON_ENTRY, FORWARD_TENSOR_ENTRY)
 
+/* `include_heads`, for routes that know it. */
+bool forward_read_include_heads(struct json_reader *r, void *context, struct error *error);
+
 /* Reads a body, in whichever form, into the context; then what forward_request_complete demands. On failure the arena
  * is as it was. */
 bool forward_read_body(const struct request_body *body, const struct request_member *list, size_t count,
                        struct forward_decoding *context, struct error *error);
+
+/* Parts of forward_request_check, for maps that were posted. forward_check_mask fills problem->mask and its kind, by
+ * the sizes in *problem. */
+bool forward_check_mask(const struct mask *mask, struct forward_input *problem, struct error *error);
+bool forward_check_include_heads(const struct forward_request *request, size_t num_heads, struct error *error);
 
 /* ---- for other forms of a /v1/forward request */
 

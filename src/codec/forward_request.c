@@ -186,7 +186,7 @@ static bool read_return(struct json_reader *r, void *context, struct error *erro
     return true;
 }
 
-static bool read_include_heads(struct json_reader *r, void *context, struct error *error)
+bool forward_read_include_heads(struct json_reader *r, void *context, struct error *error)
 {
     struct forward_decoding *decoding = context;
     struct forward_request *request = decoding->request;
@@ -258,7 +258,7 @@ static bool read_encoding(struct json_reader *r, void *context, struct error *er
 static const struct request_member MEMBERS[] = {
     FORWARD_MEMBER_ENTRIES
     {"return", read_return, NULL},
-    {"include_heads", read_include_heads, NULL},
+    {"include_heads", forward_read_include_heads, NULL},
     {"top_k", read_top_k, NULL},
     {"decimals", read_decimals, NULL},
     {"encoding", read_encoding, NULL},

@@ -52,8 +52,9 @@ struct forward_request {
     bool points_into_body; /* the body has to live as long as the request */
 };
 
-/* The pieces of memory that a request may have: seven tensors and masks, include_heads, weights and id. */
-#define FORWARD_REQUEST_PIECES 10
+/* The pieces of memory that a request may have: seven tensors and masks, include_heads, weights and id; of an analysis
+ * `attention`, and the parts of words, exclude and tokens (position_lists.h). */
+#define FORWARD_REQUEST_PIECES 19
 
 /* The most of an arena that decoding a body of `bytes` bytes takes at any moment; SIZE_MAX when that overflows. No part
  * of the body is in two pieces, and a piece is at most twice as long as its part: tensors as tensor_read_json has it,

@@ -81,7 +81,7 @@ bool raw_tensor_read(const struct raw_tensor *raw, const char *pointer, unsigned
             arena_shorten(arena, data, 0);
         return tensor_not_finite_error(pointer, right, count, error);
     }
-    *tensor = (struct tensor){.rank = raw->rank, .count = count, .data = data};
+    *tensor = (struct tensor){.rank = raw->rank, .count = count, .data = data, .dtype = raw->dtype};
     memcpy(tensor->shape, raw->shape, raw->rank * sizeof *raw->shape);
     return true;
 }

@@ -29,6 +29,7 @@ struct values {
     size_t shape[TENSOR_MAX_RANK];
     size_t count;
     void *data; /* [count] float, or uint8_t for a mask */
+    enum dtype dtype;
 };
 
 /* A tensor in its object form, while its members arrive in any order. */
@@ -209,6 +210,7 @@ static bool read_object_form(struct json_reader *r, struct arena *arena, bool is
     }
     *values = form.stated;
     values->data = data;
+    values->dtype = form.dtype;
     return true;
 fail:
     arena_rewind(arena, used);
@@ -235,7 +237,7 @@ bool tensor_read_json(struct json_reader *r, struct arena *arena, struct tensor 
     struct values values;
     if (!read_values(r, arena, false, max_rank, &values, error))
         return false;
-    *tensor = (struct tensor){.rank = values.rank, .count = values.count, .data = values.data};
+    *tensor = (struct tensor){.rank = values.rank, .count = values.count, .data = values.data, .dtype = values.dtype};
     memcpy(tensor->shape, values.shape, sizeof tensor->shape);
     return true;
 }

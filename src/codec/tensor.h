@@ -23,6 +23,7 @@ struct tensor {
     size_t shape[TENSOR_MAX_RANK];
     size_t count;      /* product of the shape */
     const float *data; /* [count] */
+    enum dtype dtype;  /* that its numbers had where they came from; text is DTYPE_F32 */
 };
 
 /* Holds any tensor_shape_text: brackets, 20 digits and ", " for each extent, a NUL. */

@@ -169,6 +169,8 @@ static bool decode(struct forward_job *job, struct error *error)
         return false;
     if (!job->asked->points_into_body)
         request_drop_body(request);
+    if (job->posted)
+        return true;
     job->set = registry_find(request->server->parts.registry, job->asked->weights, error);
     if (!job->set)
         return false;
@@ -178,7 +180,7 @@ static bool decode(struct forward_job *job, struct error *error)
 
 static bool check(struct forward_job *job, struct error *error)
 {
-    if (forward_request_check(job->asked, &job->set->shape, &job->input, error))
+    if (job->posted || forward_request_check(job->asked, &job->set->shape, &job->input, error))
         return true;
     if (job->route->place)
         job->route->place(job, error);
@@ -202,8 +204,9 @@ static double expected_flop(const struct forward_job *job)
                                          [ENCODING_BASE64] = FLOP_PER_BASE64_BYTE,
                                          [ENCODING_SAFETENSORS] = FLOP_PER_RAW_BYTE};
     const double per_byte = job->raw_answer ? FLOP_PER_RAW_BYTE : by_encoding[job->asked->encoding];
+    const size_t weight_bytes = job->set ? attention_layer_bytes(job->set->layers[0]) : 0;
     return job->flop + per_byte * (double)job->answer_bytes + content_coding_flop(job->request, job->answer_bytes) +
-           FLOP_PER_WEIGHT_BYTE * (double)attention_layer_bytes(job->set->layers[0]);
+           FLOP_PER_WEIGHT_BYTE * (double)weight_bytes;
 }
 
 void forward_job_begin(struct request *request, const struct forward_route *route)

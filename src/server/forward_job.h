@@ -25,10 +25,11 @@ struct forward_job {
     size_t work_charged, results_charged; /* of the request's share */
     size_t answer_bytes;                  /* at most what the answer takes */
     double flop;                          /* of the computation */
-    bool raw_answer;                      /* it is bytes as they are in memory; set by `within_limits` */
-    size_t json_length;                   /* as struct answer has it; set by `compose` */
-    bool prepared;                        /* decoded, and within all limits */
-    bool failed;                          /* *error says why; else all is well so far */
+    bool posted;        /* there is no forward and no weight set; set by `decode`, which fills `input` then */
+    bool raw_answer;    /* it is bytes as they are in memory; set by `within_limits` */
+    size_t json_length; /* as struct answer has it; set by `compose` */
+    bool prepared;      /* decoded, and within all limits */
+    bool failed;        /* *error says why; else all is well so far */
     struct error error;
     uint64_t stage_began;
 };

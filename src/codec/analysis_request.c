@@ -1,0 +1,172 @@
+/* The members of an analysis request, and the check of posted maps. The request's memory is the caller's arena; entered
+ * by whichever thread decodes it. */
+#include "codec/analysis_request.h"
+
+#include "analysis/head_maps_check.h"
+#include "base/nearest.h"
+#include "codec/analysis_members.h"
+#include "codec/position_lists.h"
+#include "json/names.h"
+#include "json/reader.h"
+
+#include <stdio.h>
+
+#define MAP_AXES 4
+
+bool analysis_read_attention(struct json_reader *r, void *context, struct error *error)
+{
+    struct analysis_decoding *decoding = context;
+    return tensor_read_json(r, decoding->forward.arena, &decoding->request->attention, MAP_AXES, error);
+}
+
+bool analysis_read_raw_attention(const struct raw_tensor *raw, const char *pointer, void *context, struct error *error)
+{
+    struct analysis_decoding *decoding = context;
+    struct tensor *attention = &decoding->request->attention;
+    if (!raw_tensor_read(raw, pointer, MAP_AXES, decoding->forward.arena, attention, error))
+        return false;
+    decoding->request->forward.points_into_body |= (const void *)attention->data == raw->data;
+    return true;
+}
+
+bool analysis_read_renormalize(struct json_reader *r, void *context, struct error *error)
+{
+    struct analysis_decoding *decoding = context;
+    return json_read_bool(r, &decoding->request->renormalize, error);
+}
+
+bool analysis_read_exclude(struct json_reader *r, void *context, struct error *error)
+{
+    struct analysis_decoding *decoding = context;
+    decoding->request->has_exclude = true;
+    return position_lists_read(r, decoding->forward.arena, &decoding->request->exclude, error);
+}
+
+bool analysis_read_words(struct json_reader *r, void *context, struct error *error)
+{
+    struct analysis_decoding *decoding = context;
+    decoding->request->has_words = true;
+    return word_lists_read(r, decoding->forward.arena, &decoding->request->words, error);
+}
+
+bool analysis_read_choice(struct json_reader *r, const char *what, const char *const *names, size_t count,
+                          unsigned *index, struct error *error)
+{
+    struct json_key name;
+    unsigned found = 0;
+    if (!json_read_in_place(r, &name, error))
+        return false;
+    while (found < count && !json_key_is(&name, names[found]))
+        found++;
+    if (found == count) {
+        char shown[NAMES_SHOWN_BYTES], known[256] = "";
+        size_t length = 0;
+        names_show(&name, shown);
+        const char *meant = nearest_name(shown, names, count);
+        for (size_t i = 0; i < count && length < sizeof known; i++)
+            length += (size_t)snprintf(known + length, sizeof known - length, "%s%s",
+                                       i == 0          ? ""
+                                       : i + 1 < count ? ", "
+                                                       : " and ",
+                                       names[i]);
+        return json_error(r, error, ERROR_INVALID, "%s \"%s\" is not one of %s%s%s%s", what, shown, known,
+                          meant ? "; did you mean \"" : "", meant ? meant : "", meant ? "\"?" : "");
+    }
+    *index = found;
+    return true;
+}
+
+/* Beside posted maps stands nothing of a forward but what says which keys were allowed. */
+static bool check_alone(const struct forward_request *forward, struct error *error)
+{
+    const struct {
+        const char *name;
+        bool there;
+    } others[] = {
+        {"input", forward->input.rank > 0},    {"query", forward->query.rank > 0},
+        {"key", forward->key.rank > 0},        {"value", forward->value.rank > 0},
+        {"bias", forward->bias.rank > 0},      {"head_mask", forward->head_mask.rank > 0},
+        {"weights", forward->weights != NULL},
+    };
+    char pointer[16];
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (others[i].there) {
+            snprintf(pointer, sizeof pointer, "/%s", others[i].name);
+            return error_set_at(error, ERROR_INVALID, pointer,
+                                "attention and %s cannot stand together: send maps to be measured as they are, or what "
+                                "a forward takes to have them computed",
+                                others[i].name);
+        }
+    return true;
+}
+
+static bool check_complete(const struct analysis_request *request, struct error *error)
+{
+    if (analysis_request_has_maps(request))
+        return check_alone(&request->forward, error);
+    if (request->renormalize)
+        return error_set_at(error, ERROR_INVALID, "/renormalize",
+                            "renormalize is for attention maps that are sent: those of a forward sum to 1");
+    if (request->forward.input.rank + request->forward.query.rank + request->forward.key.rank +
+            request->forward.value.rank ==
+        0)
+        return error_set_at(error, ERROR_INVALID, "",
+                            "the member attention is missing (or input, or query and key, to have it computed)");
+    return forward_request_complete(&request->forward, error);
+}
+
+bool analysis_read_body(const struct request_body *body, const struct request_member *list, size_t count,
+                        struct analysis_decoding *context, struct error *error)
+{
+    struct arena *arena = context->forward.arena;
+    const size_t used = arena->used;
+    struct request_members members = {.list = list, .count = count, .context = context};
+    if (request_body_read(body, &members, error) && check_complete(context->request, error))
+        return true;
+    arena_rewind(arena, used);
+    return false;
+}
+
+bool analysis_request_check_maps(const struct analysis_request *request, struct forward_input *rule, size_t *num_heads,
+                                 struct error *error)
+{
+    const struct tensor *maps = &request->attention;
+    char shape[TENSOR_SHAPE_TEXT_BYTES];
+    if (maps->rank != 3 && maps->rank != 4)
+        return error_set_at(error, ERROR_INVALID, "/attention",
+                            "the rank is %u (shape %s), expected 3 ([heads, queries, keys]) or 4 ([batch, heads, "
+                            "queries, keys])",
+                            maps->rank, tensor_shape_text(maps->shape, maps->rank, shape, sizeof shape));
+    const size_t *extents = maps->shape + (maps->rank - 3); /* [heads, queries, keys] */
+    struct forward_input made = {.batch = maps->rank == 4 ? maps->shape[0] : 1,
+                                 .query_length = extents[1],
+                                 .key_length = extents[2],
+                                 .rank2 = maps->rank == 3,
+                                 .self_attention = extents[1] == extents[2],
+                                 .causal = request->forward.causal};
+    if (!forward_check_mask(&request->forward.attention_mask, &made, error) ||
+        !forward_check_include_heads(&request->forward, extents[0], error))
+        return false;
+    *rule = made;
+    *num_heads = extents[0];
+    return true;
+}
+
+double analysis_request_tolerance(const struct analysis_request *request)
+{
+    if (request->renormalize)
+        return HEAD_MAPS_TOLERANCE_RENORMALIZE;
+    return dtype_bytes(request->attention.dtype) == 2 ? HEAD_MAPS_TOLERANCE_16_BIT : HEAD_MAPS_TOLERANCE;
+}
+
+struct head_maps analysis_request_maps(const struct analysis_request *request, const struct forward_input *rule,
+                                       const float *weights, size_t num_heads)
+{
+    return (struct head_maps){.rule = rule,
+                              .weights = weights,
+                              .num_heads = num_heads,
+                              .posted = analysis_request_has_maps(request),
+                              .renormalize = request->renormalize,
+                              .words = request->has_words ? &request->words : NULL,
+                              .exclude = request->has_exclude ? &request->exclude : NULL};
+}

@@ -1,0 +1,28 @@
+/* The answer of POST /v1/heads/stats as JSON. */
+#ifndef ATTND_CODEC_STATS_ANSWER_H
+#define ATTND_CODEC_STATS_ANSWER_H
+
+#include "analysis/head_statistics.h"
+#include "base/text.h"
+#include "codec/stats_request.h"
+
+/* An upper bound of the answer's bytes, for n_heads of maps that `rule` describes. `weights` NULL: they were posted.
+ * False on overflow. */
+bool stats_answer_bytes(const struct stats_request *request, const struct forward_input *rule, size_t n_heads,
+                        const char *weights, size_t *bytes);
+
+/* What was found, beside the request. */
+struct stats_found {
+    const struct forward_input *rule;
+    size_t n_heads; /* of request->analysis.forward.include_heads, or all */
+    struct head_statistics statistics;
+    size_t n_rows, n_excluded;
+    bool aligned;
+};
+
+/* Appends the whole document to *text; what is undefined is null. False when memory ran out: *text then has the length
+ * it had. */
+bool stats_answer_encode(const struct stats_request *request, const struct stats_found *found, const char *weights,
+                         const char *digest, struct text *text, struct error *error);
+
+#endif

@@ -1,0 +1,110 @@
+/* POST /v1/heads/links: the strongest links of heads, of posted maps or of those of a forward. */
+#include "server/endpoints.h"
+
+#include "analysis/head_links.h"
+#include "base/size.h"
+#include "codec/links_answer.h"
+#include "codec/links_request.h"
+#include "server/maps_job.h"
+
+struct links_job {
+    struct maps_job maps;
+    struct links_request asked;
+    struct head_links found; /* points into the results */
+};
+
+static struct links_job *links_job_of(const struct forward_job *job)
+{
+    return (struct links_job *)job; /* its first member */
+}
+
+static bool decode(struct forward_job *forward, const struct request_body *body, struct arena *arena,
+                   struct error *error)
+{
+    struct links_job *job = links_job_of(forward);
+    return links_request_decode(body, arena, &job->asked, error) &&
+           maps_job_decoded(&job->maps, &job->asked.analysis, error);
+}
+
+static bool within_limits(struct forward_job *forward, struct error *error)
+{
+    struct links_job *job = links_job_of(forward);
+    const struct forward_input *input = &forward->input;
+    const size_t pairs[] = {input->batch, input->query_length, input->key_length};
+    size_t most;
+    maps_job_begin(&job->maps);
+    if (!links_request_check_tokens(&job->asked, input, error))
+        return false;
+    forward->flop = maps_job_flop(&job->maps) + head_links_flop(input, job->maps.num_heads);
+    if (!forward_job_check_flop(forward, forward->flop, error))
+        return false;
+    if (!tensor_bytes(pairs, 3, 1, &most)) /* a head has no more links */
+        most = SIZE_MAX;
+    job->found.top_k = size_min(job->asked.top_k, most);
+    job->found.min_weight = (float)job->asked.min_weight;
+    if (!links_answer_bytes(&job->asked, job->maps.num_heads, job->found.top_k, maps_job_weights(&job->maps),
+                            &forward->answer_bytes))
+        return error_set(error, ERROR_TOO_LARGE, "the answer is larger than any memory");
+    return forward_job_check_answer(forward, forward->answer_bytes, "ask for fewer links (top_k), or raise the setting",
+                                    error);
+}
+
+static bool reserve(struct forward_job *forward, struct error *error)
+{
+    struct links_job *job = links_job_of(forward);
+    struct head_links *links = &job->found;
+    const size_t heads = job->maps.num_heads;
+    const struct maps_buffer buffers[] = {
+        {&links->links, {heads, links->top_k, 1, 1}, sizeof *links->links, true},
+        {&links->counts, {heads, 1, 1, 1}, sizeof *links->counts, true},
+    };
+    return maps_job_reserve(&job->maps, buffers, sizeof buffers / sizeof *buffers, error);
+}
+
+static bool compute(struct forward_job *forward, const struct parallel *parallel, struct error *error)
+{
+    struct links_job *job = links_job_of(forward);
+    struct head_maps *maps = &job->maps.maps;
+    struct arena scratch;
+    size_t bytes;
+    if (!maps_job_run(&job->maps, parallel, error))
+        return false;
+    if (!head_links_scratch_bytes(maps, parallel->lanes, &bytes))
+        return error_set(error, ERROR_TOO_LARGE, "the working memory of this request is larger than any memory");
+    if (!request_take_memory(forward->request, bytes, true, &scratch, error))
+        return false;
+    bool computed = head_links_run(maps, parallel, &scratch, &job->found, error);
+    request_give_memory(forward->request, bytes, &scratch);
+    return computed;
+}
+
+static size_t compose_bytes(const struct forward_job *forward)
+{
+    size_t bytes = 0;
+    return answer_pieces_need(&bytes, 1, forward->answer_bytes) ? bytes : SIZE_MAX;
+}
+
+static bool compose(struct forward_job *forward, const struct parallel *parallel, struct arena *arena,
+                    struct answer_pieces *pieces, struct error *error)
+{
+    const struct links_job *job = links_job_of(forward);
+    (void)parallel;
+    return (answer_pieces_init(pieces, arena, 1, forward->answer_bytes) || error_out_of_memory(error)) &&
+           links_answer_encode(&job->asked, &job->maps.maps, &job->found, maps_job_weights(&job->maps),
+                               maps_job_digest(&job->maps), &pieces->literal, error) &&
+           (answer_pieces_end(pieces) || error_out_of_memory(error));
+}
+
+void links_handle(struct request *request)
+{
+    static const struct forward_route route = {
+        .job_bytes = sizeof(struct links_job),
+        .decode = decode,
+        .within_limits = within_limits,
+        .reserve = reserve,
+        .compute = compute,
+        .compose_bytes = compose_bytes,
+        .compose = compose,
+    };
+    forward_job_begin(request, &route);
+}

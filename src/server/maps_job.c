@@ -1,0 +1,98 @@
+/* Posted or computed maps, for the routes that analyse them. */
+#include "server/maps_job.h"
+
+#include "analysis/head_maps_check.h"
+#include "base/size.h"
+
+#include <string.h>
+
+bool maps_job_decoded(struct maps_job *job, struct analysis_request *asked, struct error *error)
+{
+    job->asked = asked;
+    job->forward.asked = &asked->forward;
+    if (!analysis_request_has_maps(asked))
+        return true;
+    job->forward.posted = true;
+    return analysis_request_check_maps(asked, &job->forward.input, &job->num_heads, error);
+}
+
+void maps_job_begin(struct maps_job *job)
+{
+    const struct forward_request *asked = &job->asked->forward;
+    struct forward_result *result = &job->forward.result;
+    if (job->forward.posted)
+        return;
+    job->num_heads = asked->include_heads ? asked->n_include_heads : job->forward.set->shape.num_heads;
+    result->include_heads = asked->include_heads;
+    result->n_maps = job->num_heads;
+}
+
+size_t maps_job_heads(const struct maps_job *job)
+{
+    return job->asked->forward.include_heads ? job->asked->forward.n_include_heads : job->num_heads;
+}
+
+const uint32_t *maps_job_selection(const struct maps_job *job)
+{
+    return job->forward.posted ? job->asked->forward.include_heads : NULL;
+}
+
+double maps_job_flop(const struct maps_job *job)
+{
+    return job->forward.posted ? 0 : forward_flop(&job->forward.set->shape, &job->forward.input);
+}
+
+const char *maps_job_weights(const struct maps_job *job)
+{
+    return job->forward.set ? job->forward.set->name : NULL;
+}
+
+const char *maps_job_digest(const struct maps_job *job)
+{
+    return job->forward.set ? job->forward.set->digest : NULL;
+}
+
+/* Without an arena only *bytes is set. */
+static bool take_buffers(const struct maps_buffer *buffers, size_t count, struct arena *arena, size_t *bytes)
+{
+    for (size_t i = 0; i < count; i++) {
+        size_t one;
+        if (!buffers[i].wanted)
+            continue;
+        if (!tensor_bytes(buffers[i].shape, 4, buffers[i].element, &one) || !arena_need(bytes, one))
+            return false;
+        if (arena) {
+            void *taken = arena_take(arena, one);
+            memcpy(buffers[i].buffer, &taken, sizeof taken);
+        }
+    }
+    return true;
+}
+
+bool maps_job_reserve(struct maps_job *job, const struct maps_buffer *buffers, size_t count, struct error *error)
+{
+    struct forward_job *forward = &job->forward;
+    const struct forward_input *input = &forward->input;
+    const struct maps_buffer maps = {&forward->result.attention,
+                                     {input->batch, job->num_heads, input->query_length, input->key_length},
+                                     sizeof(float),
+                                     !forward->posted};
+    size_t bytes = 0;
+    if (!take_buffers(&maps, 1, NULL, &bytes) || !take_buffers(buffers, count, NULL, &bytes))
+        return error_set(error, ERROR_TOO_LARGE, "the working memory of this request is larger than any memory");
+    return forward_job_take_results(forward, bytes, error) && take_buffers(&maps, 1, &forward->results, &bytes) &&
+           take_buffers(buffers, count, &forward->results, &bytes);
+}
+
+bool maps_job_run(struct maps_job *job, const struct parallel *parallel, struct error *error)
+{
+    struct forward_job *forward = &job->forward;
+    if (forward->posted) {
+        job->maps = analysis_request_maps(job->asked, &forward->input, job->asked->attention.data, job->num_heads);
+        return head_maps_check(&job->maps, analysis_request_tolerance(job->asked), parallel, error);
+    }
+    if (!forward_job_run_forward(&forward, 1, parallel, error))
+        return false;
+    job->maps = analysis_request_maps(job->asked, &forward->input, forward->result.attention, job->num_heads);
+    return true;
+}

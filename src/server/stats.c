@@ -1,0 +1,112 @@
+/* POST /v1/heads/stats: the statistics of heads, of posted maps or of those of a forward. */
+#include "server/endpoints.h"
+
+#include "analysis/head_statistics.h"
+#include "codec/stats_answer.h"
+#include "codec/stats_request.h"
+#include "server/maps_job.h"
+
+struct stats_job {
+    struct maps_job maps;
+    struct stats_request asked;
+    struct stats_found found; /* points into the results */
+};
+
+static struct stats_job *stats_job_of(const struct forward_job *job)
+{
+    return (struct stats_job *)job; /* its first member */
+}
+
+static bool decode(struct forward_job *forward, const struct request_body *body, struct arena *arena,
+                   struct error *error)
+{
+    struct stats_job *job = stats_job_of(forward);
+    return stats_request_decode(body, arena, &job->asked, error) &&
+           maps_job_decoded(&job->maps, &job->asked.analysis, error);
+}
+
+static bool within_limits(struct forward_job *forward, struct error *error)
+{
+    struct stats_job *job = stats_job_of(forward);
+    maps_job_begin(&job->maps);
+    const size_t n_heads = maps_job_heads(&job->maps);
+    forward->flop = maps_job_flop(&job->maps) + head_statistics_flop(&forward->input, n_heads);
+    if (!forward_job_check_flop(forward, forward->flop, error))
+        return false;
+    if (!stats_answer_bytes(&job->asked, &forward->input, n_heads, maps_job_weights(&job->maps),
+                            &forward->answer_bytes))
+        return error_set(error, ERROR_TOO_LARGE, "the answer is larger than any memory");
+    return forward_job_check_answer(forward, forward->answer_bytes, "leave per_position out, or raise the setting",
+                                    error);
+}
+
+static bool reserve(struct forward_job *forward, struct error *error)
+{
+    struct stats_job *job = stats_job_of(forward);
+    struct head_statistics *statistics = &job->found.statistics;
+    const struct forward_input *input = &forward->input;
+    const size_t n_heads = maps_job_heads(&job->maps);
+    const bool positions = job->asked.per_position;
+    const struct maps_buffer buffers[] = {
+        {&statistics->means, {n_heads, HEAD_STATISTIC_COUNT, 1, 1}, sizeof *statistics->means, true},
+        {&statistics->peaks, {n_heads, 1, 1, 1}, sizeof *statistics->peaks, true},
+        {&statistics->entropy_per_position, {n_heads, input->batch, input->query_length, 1}, sizeof(float), positions},
+        {&statistics->distance_per_position, {n_heads, input->batch, input->query_length, 1}, sizeof(float), positions},
+    };
+    return maps_job_reserve(&job->maps, buffers, sizeof buffers / sizeof *buffers, error);
+}
+
+static bool compute(struct forward_job *forward, const struct parallel *parallel, struct error *error)
+{
+    struct stats_job *job = stats_job_of(forward);
+    struct head_maps *maps = &job->maps.maps;
+    const size_t n_heads = maps_job_heads(&job->maps);
+    struct arena scratch;
+    size_t bytes;
+    if (!maps_job_run(&job->maps, parallel, error))
+        return false;
+    if (!head_statistics_scratch_bytes(maps, n_heads, parallel->lanes, &bytes))
+        return error_set(error, ERROR_TOO_LARGE, "the working memory of this request is larger than any memory");
+    if (!request_take_memory(forward->request, bytes, true, &scratch, error))
+        return false;
+    bool computed = head_statistics_run(maps, maps_job_selection(&job->maps), n_heads, parallel, &scratch,
+                                        &job->found.statistics, error);
+    request_give_memory(forward->request, bytes, &scratch);
+    job->found.rule = &forward->input;
+    job->found.n_heads = n_heads;
+    job->found.n_rows = maps->n_rows;
+    job->found.n_excluded = maps->n_excluded;
+    job->found.aligned = maps->aligned;
+    return computed;
+}
+
+static size_t compose_bytes(const struct forward_job *forward)
+{
+    size_t bytes = 0;
+    return answer_pieces_need(&bytes, 1, forward->answer_bytes) ? bytes : SIZE_MAX;
+}
+
+static bool compose(struct forward_job *forward, const struct parallel *parallel, struct arena *arena,
+                    struct answer_pieces *pieces, struct error *error)
+{
+    const struct stats_job *job = stats_job_of(forward);
+    (void)parallel;
+    return (answer_pieces_init(pieces, arena, 1, forward->answer_bytes) || error_out_of_memory(error)) &&
+           stats_answer_encode(&job->asked, &job->found, maps_job_weights(&job->maps), maps_job_digest(&job->maps),
+                               &pieces->literal, error) &&
+           (answer_pieces_end(pieces) || error_out_of_memory(error));
+}
+
+void stats_handle(struct request *request)
+{
+    static const struct forward_route route = {
+        .job_bytes = sizeof(struct stats_job),
+        .decode = decode,
+        .within_limits = within_limits,
+        .reserve = reserve,
+        .compute = compute,
+        .compose_bytes = compose_bytes,
+        .compose = compose,
+    };
+    forward_job_begin(request, &route);
+}
