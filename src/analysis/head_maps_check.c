@@ -1,4 +1,4 @@
-/* The check of posted maps: lanes look at the maps of heads, and the first fault is then described. Entered by the
+/* The check of maps: lanes look at the maps of heads, and the first fault is then described. Entered by the
  * thread that runs the job. */
 #include "analysis/head_maps_check.h"
 
@@ -22,7 +22,7 @@ struct run {
     atomic_bool stray;
 };
 
-enum row_fault { ROW_RIGHT, ROW_NEGATIVE, ROW_SUM, ROW_STRAY, ROW_ZERO_ALONE };
+enum row_fault { ROW_RIGHT, ROW_NOT_FINITE, ROW_NEGATIVE, ROW_SUM, ROW_STRAY, ROW_ZERO_ALONE };
 
 /* What was found of a row. */
 struct row_found {
@@ -58,6 +58,8 @@ static struct row_found look_at(const struct run *run, size_t sequence, size_t h
 static enum row_fault fault_of(const struct run *run, size_t sequence, size_t head, size_t row, struct row_found *found)
 {
     *found = look_at(run, sequence, head, row);
+    if (!run->maps->posted)
+        return isfinite(found->sum) ? ROW_RIGHT : ROW_NOT_FINITE;
     if (found->least < 0)
         return ROW_NEGATIVE;
     if (!found->zero && !(fabs(found->sum - 1) <= run->tolerance))
@@ -104,6 +106,10 @@ static bool describe(const struct run *run, size_t sequence, size_t head, size_t
         snprintf(place, sizeof place, "batch %zu, head %zu, row %zu", sequence, head, row);
     }
     switch (fault) {
+    case ROW_NOT_FINITE:
+        return error_set(error, ERROR_NOT_FINITE,
+                         "the attention of %s is not finite: the computation is beyond float32; send smaller inputs",
+                         place);
     case ROW_NEGATIVE:
         return error_set_at(error, ERROR_INVALID, pointer,
                             "%s has a weight of %.6g: attention weights come out of a softmax and are never negative",

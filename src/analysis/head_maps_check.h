@@ -1,4 +1,4 @@
-/* Attention maps that were computed elsewhere: are they maps at all? */
+/* Attention maps before they are measured: are they maps at all? */
 #ifndef ATTND_ANALYSIS_HEAD_MAPS_CHECK_H
 #define ATTND_ANALYSIS_HEAD_MAPS_CHECK_H
 
@@ -11,11 +11,13 @@
 #define HEAD_MAPS_TOLERANCE_16_BIT      4e-3
 #define HEAD_MAPS_TOLERANCE_RENORMALIZE 5e-2
 
-/* Checks posted maps of finite weights, before head_maps_prepare, and sets maps->stray. Padding is not looked at.
+/* Checks posted maps, of finite weights, before head_maps_prepare, and sets maps->stray. Padding is not looked at.
  * ERROR_INVALID for the first row, in order of sequences, heads and rows, that has a negative weight, does not sum to 1
  * within the tolerance, has more than that on keys that are not allowed, or is zero where the first head's row is not,
- * or the reverse; its place is /attention/batch/head/row, without batch where maps->rule->rank2. ERROR_CLIENT_GONE when
- * cancelled. */
+ * or the reverse; its place is /attention/batch/head/row, without batch where maps->rule->rank2.
+ *
+ * Of computed maps, those of a forward, only that they are finite: ERROR_NOT_FINITE where it overflowed float32; the
+ * tolerance is not used. ERROR_CLIENT_GONE when cancelled. */
 bool head_maps_check(struct head_maps *maps, double tolerance, const struct parallel *parallel, struct error *error);
 
 #endif

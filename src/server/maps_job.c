@@ -87,12 +87,9 @@ bool maps_job_reserve(struct maps_job *job, const struct maps_buffer *buffers, s
 bool maps_job_run(struct maps_job *job, const struct parallel *parallel, struct error *error)
 {
     struct forward_job *forward = &job->forward;
-    if (forward->posted) {
-        job->maps = analysis_request_maps(job->asked, &forward->input, job->asked->attention.data, job->num_heads);
-        return head_maps_check(&job->maps, analysis_request_tolerance(job->asked), parallel, error);
-    }
-    if (!forward_job_run_forward(&forward, 1, parallel, error))
+    const float *weights = forward->posted ? job->asked->attention.data : forward->result.attention;
+    if (!forward->posted && !forward_job_run_forward(&forward, 1, parallel, error))
         return false;
-    job->maps = analysis_request_maps(job->asked, &forward->input, forward->result.attention, job->num_heads);
-    return true;
+    job->maps = analysis_request_maps(job->asked, &forward->input, weights, job->num_heads);
+    return head_maps_check(&job->maps, analysis_request_tolerance(job->asked), parallel, error);
 }
