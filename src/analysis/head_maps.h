@@ -16,10 +16,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Lists of positions: one for all sequences, or one for each. */
+/* Lists of positions: one for all sequences, or, nested, one for each. */
 struct position_lists {
     size_t n_lists;
-    bool nested;               /* given as a list of lists */
+    bool nested;
     const uint32_t *ends;      /* [n_lists] behind the list's last position */
     const uint32_t *positions; /* [ends[n_lists - 1]] */
 };

@@ -13,7 +13,7 @@ static bool count_error(const char *member, size_t n_lists, size_t batch, struct
 {
     char pointer[16];
     snprintf(pointer, sizeof pointer, "/%s", member);
-    return error_set_at(error, ERROR_INVALID, pointer, "%zu lists for %zu sequences: give one list a sequence", n_lists,
+    return error_set_at(error, ERROR_INVALID, pointer, "%zu lists, expected %zu, one for each sequence", n_lists,
                         batch);
 }
 
@@ -80,9 +80,9 @@ static size_t key_at(const struct head_sequence *sequence, size_t position)
 bool head_words_exclude(const struct position_lists *exclude, size_t index, const struct forward_input *rule,
                         uint8_t *excluded, struct head_sequence *sequence, struct error *error)
 {
-    if (exclude->n_lists != 1 && exclude->n_lists != rule->batch)
+    if (exclude->nested && exclude->n_lists != rule->batch)
         return count_error("exclude", exclude->n_lists, rule->batch, error);
-    const size_t list = exclude->n_lists == 1 ? 0 : index, first = list ? exclude->ends[list - 1] : 0;
+    const size_t list = exclude->nested ? index : 0, first = list ? exclude->ends[list - 1] : 0;
     const size_t extent = sequence->word_ends ? sequence->n_keys : rule->key_length;
     memset(excluded, 0, sequence->n_keys);
     for (size_t i = first; i < exclude->ends[list]; i++) {

@@ -75,7 +75,9 @@ START_TEST(golden)
     struct error error;
     struct arena decoded = {0};
     ck_assert(arena_reserve(&decoded, forward_request_decoded_bytes(strlen(body))));
-    ck_assert_msg(importance_request_decode(&(struct request_body){BODY_JSON, body, strlen(body)}, &decoded, &request, &error), "%s", error.message);
+    ck_assert_msg(
+        importance_request_decode(&(struct request_body){BODY_JSON, body, strlen(body)}, &decoded, &request, &error),
+        "%s", error.message);
     ck_assert_msg(forward_request_check(&request.forward, &set->shape, &input, &error), "%s", error.message);
     const size_t rows = input.batch * input.query_length, floats = rows * set->shape.d_model;
     struct forward_result result = {.output = malloc(floats * sizeof(float)),

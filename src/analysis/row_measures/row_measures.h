@@ -2,7 +2,7 @@
  * instruction set. Pure functions: any thread.
  *
  * Rows stand in the lanes of a vector, so that a row is added up in one order, whatever stands beside it: sums are
- * float32 within 256 keys and float64 over those. */
+ * float32 within 32 keys and float64 over those. */
 #ifndef ATTND_ANALYSIS_ROW_MEASURES_ROW_MEASURES_H
 #define ATTND_ANALYSIS_ROW_MEASURES_ROW_MEASURES_H
 
