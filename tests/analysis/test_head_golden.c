@@ -1,9 +1,13 @@
 /* Statistics and links of heads, from the text of a request to the text of its answer, against values of independent
- * programs: the stats_*.json of a float64 reference and the case_*.json of make_cases.py. */
+ * programs: the stats_*.json of a float64 reference, the case_*.json of make_cases.py, and what a real model's heads
+ * do.
+ */
 #include "analysis/head_links.h"
 #include "analysis/head_maps_check.h"
 #include "analysis/head_statistics.h"
+#include "codec/base64.h"
 #include "codec/links_answer.h"
+#include "codec/safetensors.h"
 #include "codec/stats_answer.h"
 #include "suite.h"
 #include "weights/golden.h"
@@ -53,6 +57,8 @@ static const char *const names[] = {"stats_cross",
                                     "case_zero_rows_words"};
 enum { N_NAMES = sizeof names / sizeof *names, N_STATS = 8 };
 
+static double tolerance = 2e-6; /* absolute, and relative to the value */
+
 /* Every value of `wanted` is in `got`, near enough; null is null, and lists are as long. */
 static void expect_same(const json_t *got, const json_t *wanted, const char *name)
 {
@@ -65,11 +71,13 @@ static void expect_same(const json_t *got, const json_t *wanted, const char *nam
         json_array_foreach(wanted, i, value) expect_same(json_array_get(got, i), value, name);
     } else if (json_is_object(wanted)) {
         json_object_foreach((json_t *)wanted, key, value) expect_same(json_object_get(got, key), value, key);
+    } else if (json_is_string(wanted)) {
+        ck_assert_str_eq(json_string_value(got), json_string_value(wanted));
     } else if (json_is_null(wanted)) {
         ck_assert_msg(json_is_null(got), "%s: got %g, expected null", name, json_number_value(got));
     } else {
         const double v = json_number_value(wanted);
-        ck_assert_msg(json_is_number(got) && fabs(json_number_value(got) - v) <= 2e-6 + 2e-6 * fabs(v),
+        ck_assert_msg(json_is_number(got) && fabs(json_number_value(got) - v) <= tolerance + tolerance * fabs(v),
                       "%s: got %.9g, expected %.9g", name, json_number_value(got), v);
     }
 }
@@ -263,12 +271,75 @@ START_TEST(links)
 }
 END_TEST
 
+/* Heads of layer 0 of a model whose maps its reference implementation computed (golden/real). */
+static json_t *tensor_of(const char *file, const char *name)
+{
+    struct safetensors header;
+    struct error error;
+    char *path = golden_path(file), *bytes = malloc((size_t)1 << 20), *text;
+    FILE *opened = fopen(path, "rb");
+    ck_assert_ptr_nonnull(opened);
+    const size_t size = fread(bytes, 1, (size_t)1 << 20, opened);
+    fclose(opened);
+    ck_assert_msg(safetensors_open(bytes, size, &header, &error), "%s", error.message);
+    const struct safetensors_entry *entry = safetensors_find(&header, name);
+    json_t *tensor = NULL;
+    if (entry) {
+        const size_t length = base64_encoded_length(entry->bytes);
+        json_t *shape = json_array();
+        for (unsigned i = 0; i < entry->rank; i++)
+            json_array_append_new(shape, json_integer((json_int_t)entry->shape[i]));
+        text = malloc(length);
+        base64_encode(text, entry->data, entry->bytes);
+        tensor = json_pack("{s:o, s:s, s:s%}", "shape", shape, "dtype", "f32", "base64", text, length);
+        free(text);
+    }
+    safetensors_close(&header);
+    free(bytes);
+    free(path);
+    return tensor;
+}
+
+START_TEST(real_model)
+{
+    json_t *document = golden_load("real/heads-layer0.json"), *entry;
+    size_t i;
+    tolerance = 2e-5;
+    ck_assert_uint_eq(json_array_size(document), 4);
+    json_array_foreach(document, i, entry)
+    {
+        const char *name = json_string_value(json_object_get(entry, "case"));
+        json_t *request = json_object_get(entry, "request");
+        char file[64];
+        snprintf(file, sizeof file, "real/%s-layer0.safetensors", name);
+        json_object_set_new(request, "attention", tensor_of(file, "attention"));
+        json_t *mask = tensor_of(file, "attention_mask");
+        if (mask)
+            json_object_set_new(request, "attention_mask", mask);
+        char *body = json_dumps(request, 0);
+        const bool wants_links = json_object_get(request, "tokens") != NULL;
+        json_t *got = wants_links ? links_of(body) : stats_of(body, NULL);
+        expect_same(got, json_object_get(entry, "expect"), name);
+        if (!wants_links) { /* the one that looks back */
+            const json_t *head = json_array_get(json_object_get(got, "heads"), 2);
+            ck_assert(json_real_value(json_object_get(head, "previous_mass")) > 0.8);
+            ck_assert(json_real_value(json_object_get(head, "uniform_previous_mass")) < 0.25);
+            ck_assert_int_eq(json_integer_value(json_object_get(head, "best_offset")), -1);
+        }
+        json_decref(got);
+        free(body);
+    }
+    json_decref(document);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *s = suite_create("analysis/head_golden");
     TCase *t = tcase_create("golden");
     tcase_add_loop_test(t, stats, 0, N_NAMES * KERNEL_VARIANT_COUNT);
     tcase_add_loop_test(t, links, N_STATS, N_NAMES);
+    tcase_add_test(t, real_model);
     suite_add_tcase(s, t);
     return s;
 }
