@@ -23,7 +23,7 @@ try:
 except ImportError:
     numpy = None
 
-FORWARD, IMPORTANCE = "/v1/forward", "/v1/heads/importance"
+FORWARD, IMPORTANCE, STATS = "/v1/forward", "/v1/heads/importance", "/v1/heads/stats"
 TYPE = "application/x-safetensors"
 CODES = {"F32": "f", "F16": "e", "F64": "d", "I32": "i", "I64": "q", "U8": "B", "BOOL": "?"}
 TENSORS = ("input", "query", "key", "value", "attention_mask", "bias", "head_mask")
@@ -220,6 +220,21 @@ def importance(server):
     problem(post(server, IMPORTANCE, save(maps)), "importance of maps", 422, "/attention", "input")
 
 
+def maps(server):
+    """Maps as float32, where they lie, and of 16 bits, whose sums may be farther from 1."""
+    rows = [[0.25, 0.75], [1.0, 0.0], [0.5, 0.5], [0.125, 0.875]]
+    request = {"attention": [rows[:2], rows[2:]], "exclude": [1], "include_heads": [1, 0], "stderr": True}
+    direct = json.loads(server.post(STATS, request).body)
+    flat = [v for row in rows for v in row]
+    meta = {k: json.dumps(request[k]) for k in ("exclude", "include_heads", "stderr")}
+    for dtype in ("F32", "F16", "BF16", "F64"):
+        reply = post(server, STATS, save({"attention": (dtype, [2, 2, 2], to_bytes(dtype, flat))}, meta))
+        check(json.loads(reply.body) == direct, "maps as " + dtype, "%d %s" % (reply.status, reply.body[:300]))
+    off = [0.5, 0.501953125]                                        # exact in BF16: 2e-3 over 1
+    check(post(server, STATS, save({"attention": ("BF16", [1, 1, 2], to_bytes("BF16", off))})).status == 200, "maps as BF16", "refused")
+    problem(post(server, STATS, save({"attention": ("F32", [1, 1, 2], to_bytes("F32", off))})), "maps as F32", 422, "/attention/0/0", "renormalize")
+
+
 def problem(reply, place, status, pointer=None, *words):
     document = json.loads(reply.body) if reply.media_type == "application/problem+json" else {}
     check(reply.status == status and document, place, "%d %s" % (reply.status, reply.body[:300]))
@@ -329,6 +344,7 @@ def main():
             accepting(server)
             compressed(server)
             importance(server)
+            maps(server)
             errors(server)
             large(server)
             package(server)
