@@ -17,6 +17,7 @@ struct forward_result run_forward(const struct attention_layer *layer, const str
     struct forward_result result = {
         .output = malloc(input->batch * input->query_length * shape->d_model * sizeof(float)),
         .attention = malloc(input->batch * shape->num_heads * input->query_length * input->key_length * sizeof(float)),
+        .heads = malloc(input->batch * shape->num_heads * input->query_length * shape->d_v * sizeof(float)),
         .n_maps = shape->num_heads,
     };
     const struct forward_input *inputs[] = {input};
@@ -26,6 +27,7 @@ struct forward_result run_forward(const struct attention_layer *layer, const str
     size_t bytes;
     ck_assert_ptr_nonnull(result.output);
     ck_assert_ptr_nonnull(result.attention);
+    ck_assert_ptr_nonnull(result.heads);
     ck_assert(forward_scratch_bytes(shape, inputs, 1, parallel_serial.lanes, &bytes));
     ck_assert(arena_reserve(&arena, bytes));
     ck_assert_msg(forward_run(layer, inputs, results, 1, &parallel_serial, &arena, &error), "%s", error.message);
@@ -38,6 +40,7 @@ void run_forward_free(struct forward_result *result)
 {
     free(result->output);
     free(result->attention);
+    free(result->heads);
 }
 
 void expect_close(const char *what, const float *got, const float *expected, size_t count, bool zeros)

@@ -8,8 +8,8 @@
 /* Chooses the kernels of an instruction set, index of kernel_variants. False when it cannot run here. */
 bool use_kernels(size_t variant);
 
-/* Runs it, into fresh memory: output [B, Tq, d_model], attention [B, H, Tq, Tk]. Fails the running test when it cannot.
- */
+/* Runs it, into fresh memory: output [B, Tq, d_model], attention [B, H, Tq, Tk], heads [B, H, Tq, d_v]. Fails the running
+ * test when it cannot. */
 struct forward_result run_forward(const struct attention_layer *layer, const struct forward_input *input);
 void run_forward_free(struct forward_result *result);
 
