@@ -22,6 +22,7 @@ static const struct route ROUTES[] = {
     {"POST", "/v1/forward", forward_handle, NULL, TENSORS},
     {"POST", "/v1/heads/importance", importance_handle, NULL, TENSORS},
     {"POST", "/v1/heads/stats", stats_handle, NULL, TENSORS},
+    {"POST", "/v1/heads/similarity", similarity_handle, NULL, TENSORS},
     {"POST", "/v1/heads/links", links_handle, NULL, TENSORS},
     {"GET", "/v1/weights", weights_list_handle, NULL, JSON},
     {"GET", "/v1/weights/{name}", weights_get_handle, NULL, JSON},

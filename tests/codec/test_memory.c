@@ -10,6 +10,7 @@
 #include "codec/importance_answer.h"
 #include "codec/oip_answer.h"
 #include "codec/safetensors.h"
+#include "codec/similarity_answer.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -109,6 +110,28 @@ static bool run_importance(struct arena *arena, struct text *text, struct error 
            importance_answer_encode(&request, 2, &found, "demo", "digest", text, error);
 }
 
+/* Maps that were posted, with every member of its own. */
+static bool run_similarity(struct arena *arena, struct text *text, struct error *error)
+{
+    static const char BODY[] =
+        "{\"attention\":[[[1,0],[0.5,0.5]],[[1,0],[0.25,0.75]]],\"attention_mask\":[1,1],\"causal\":true,"
+        "\"words\":[[[0],[1]]],\"exclude\":[0],\"metric\":\"hellinger\",\"on\":\"attention\","
+        "\"reduce\":\"mean\",\"threshold\":0.5,\"max_pairs\":1,\"id\":\"a\"}";
+    static double similarity[] = {1, 0.1, 0.1, 1}, redundancy[] = {0.1, 0.1};
+    static uint32_t clusters[] = {0, 1};
+    static struct head_pair pairs[] = {{0, 1, 0.1}};
+    const struct similarity_found found = {
+        {similarity, 0.25, 1, 1}, 2, redundancy, clusters, 2, pairs, 1,
+    };
+    struct similarity_request request;
+    struct forward_input rule;
+    size_t heads;
+    return similarity_request_decode(&(struct request_body){BODY_JSON, BODY, sizeof BODY - 1}, arena, &request,
+                                     error) &&
+           analysis_request_check_maps(&request.analysis, &rule, &heads, error) && heads == 2 &&
+           similarity_answer_encode(&request, &found, NULL, NULL, text, error);
+}
+
 /* Both kinds of outputs, and inputs in both forms. */
 static bool run_oip(struct arena *arena, struct arena *composed, struct error *error)
 {
@@ -155,6 +178,14 @@ START_TEST(test_request_allocates_nothing)
     text_init_fixed(&text, answer, sizeof answer);
     allocations = 0;
     right = run_importance(&arena, &text, &error);
+    found = allocations;
+    ck_assert_msg(right, "%s", error.message);
+    ck_assert_uint_eq(found, 0);
+
+    arena_rewind(&arena, BEFORE_BODY);
+    text_init_fixed(&text, answer, sizeof answer);
+    allocations = 0;
+    right = run_similarity(&arena, &text, &error);
     found = allocations;
     ck_assert_msg(right, "%s", error.message);
     ck_assert_uint_eq(found, 0);

@@ -174,6 +174,14 @@ static size_t importance_request(char *to, size_t size)
                             body);
 }
 
+static size_t similarity_request(char *to, size_t size)
+{
+    static const char body[] =
+        "{\"attention\":[[[1,0],[0.5,0.5]],[[1,0],[0.25,0.75]]],\"exclude\":[1],\"metric\":\"cka\"}";
+    return (size_t)snprintf(to, size, HEAD("POST /v1/heads/similarity") "Content-Length: %zu\r\n\r\n%s",
+                            sizeof body - 1, body);
+}
+
 /* Zeros as safetensors, answered in the same form. */
 static size_t tensors_request(char *to, size_t size)
 {
@@ -211,6 +219,7 @@ START_TEST(answers)
         WRONG,
         CHUNKED,
         IMPORTANCE,
+        SIMILARITY,
         GZIP,
         TENSORS,
         INFER,
@@ -223,9 +232,10 @@ START_TEST(answers)
     else if (_i < IMPORTANCE)
         length = forward_request(request, sizeof request, _i != WRONG, _i == CHUNKED);
     else if (_i < INFER)
-        length = (_i == IMPORTANCE ? importance_request
-                  : _i == GZIP     ? gzip_request
-                                   : tensors_request)(request, sizeof request);
+        length = (_i == IMPORTANCE   ? importance_request
+                  : _i == SIMILARITY ? similarity_request
+                  : _i == GZIP       ? gzip_request
+                                     : tensors_request)(request, sizeof request);
     else
         length = infer_request(request, sizeof request, _i == INFER);
     const char *wanted = _i == 2 || _i == 4  ? "HTTP/1.1 404"
@@ -331,7 +341,7 @@ Suite *suite(void)
     TCase *c = tcase_create("allocations");
     tcase_add_checked_fixture(c, set_up, tear_down);
     tcase_set_timeout(c, 60);
-    tcase_add_loop_test(c, answers, 0, 20);
+    tcase_add_loop_test(c, answers, 0, 21);
     tcase_add_loop_test(c, a_steady_state_allocates_nothing, 0, 5);
     tcase_add_test(c, start_up);
     suite_add_tcase(s, c);
