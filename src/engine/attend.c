@@ -17,14 +17,20 @@
 #define UNIT_ROWS_LEAST 48
 #define UNITS_PER_LANE  16
 
+/* The tiles of all heads of an observed unit stay in L2, or not far from it; where keys are many, rows are few, and
+ * each key and value is read for at least so many. */
+#define OBSERVED_FLOATS       ((size_t)192 * 1024)
+#define OBSERVED_ROWS_STEP    ((size_t)12)
+#define OBSERVED_ROWS_LARGEST ((size_t)144)
+
 /* One lane's memory: this, then its arrays. */
 struct lane {
     size_t packed_sequence, packed_kv_head; /* whose keys and values the panels hold; SIZE_MAX: nobody's */
     float *key_panels;                      /* packed [d_k, n_keys] */
     float *value_panels;                    /* packed [n_keys, d_v] */
-    float *tile;                            /* [tile_rows, n_keys], rows batch_tile_stride apart */
+    float *tile;                            /* [lane_tiles][tile_rows, n_keys], rows batch_tile_stride apart */
     float *z;                               /* [tile_rows, d_v], rows kernel_padded(d_v) apart */
-    float *inverse;                         /* [kernel_padded(tile_rows)]: 1 / sum of the row's weights */
+    float *inverse;                         /* [lane_tiles][kernel_padded(tile_rows)]: 1 / sum of the row's weights */
     float *bias_row, *map_row;              /* [n_keys]; NULL unless a sequence has holes */
 };
 
@@ -36,6 +42,8 @@ struct block {
     size_t head, first_row, n_rows;
     size_t n_keys; /* computed: up to the last row's causal limit, at least 1 */
     size_t tile_stride;
+    float *tile, *inverse;                  /* the lane's, for this head */
+    const float *key_panels, *value_panels; /* packed [d_k, n_keys], [n_keys, d_v] */
 };
 
 enum { ARRAYS = 7 };
@@ -47,9 +55,9 @@ static bool lane_arrays(const struct attention_shape *shape, const struct batch_
     const size_t row = extent->holes ? padded_keys : 0;
     return tensor_bytes((size_t[]){shape->d_k, padded_keys}, 2, element, &bytes[0]) &&
            tensor_bytes((size_t[]){extent->longest_keys, padded_d_v}, 2, element, &bytes[1]) &&
-           tensor_bytes((size_t[]){extent->tile_floats}, 1, element, &bytes[2]) &&
+           tensor_bytes((size_t[]){extent->lane_tiles, extent->tile_floats}, 2, element, &bytes[2]) &&
            tensor_bytes((size_t[]){extent->tile_rows, padded_d_v}, 2, element, &bytes[3]) &&
-           tensor_bytes((size_t[]){kernel_padded(extent->tile_rows)}, 1, element, &bytes[4]) &&
+           tensor_bytes((size_t[]){extent->lane_tiles, kernel_padded(extent->tile_rows)}, 2, element, &bytes[4]) &&
            tensor_bytes(&row, 1, element, &bytes[5]) && tensor_bytes(&row, 1, element, &bytes[6]);
 }
 
@@ -102,20 +110,55 @@ static size_t divide(size_t a, size_t b)
     return a < b ? 0 : b == 1 ? a : a / b;
 }
 
+size_t attend_observed_rows(const struct attention_shape *shape, size_t n_queries, size_t n_keys, unsigned lanes,
+                            bool *shared)
+{
+    const size_t fit = OBSERVED_FLOATS / shape->num_heads / n_keys / OBSERVED_ROWS_STEP * OBSERVED_ROWS_STEP;
+    size_t rows = size_min(size_max(fit, OBSERVED_ROWS_STEP), OBSERVED_ROWS_LARGEST);
+    if (lanes > 1)
+        rows = size_min(rows, size_max((n_queries + lanes - 1) / lanes, UNIT_ROWS_LEAST));
+    *shared = n_queries > rows;
+    return size_min(rows, n_queries);
+}
+
+bool attend_panel_floats(const struct attention_shape *shape, size_t n_keys, size_t *floats)
+{
+    size_t keys, values;
+    return size_multiply(shape->d_k, kernel_padded(n_keys), &keys) &&
+           size_multiply(kernel_padded(shape->d_v), n_keys, &values) && size_add(keys, values, &keys) &&
+           size_multiply(keys, shape->num_kv_heads, floats);
+}
+
+static size_t units_of(const struct batch *batch, const struct sequence *s)
+{
+    return s->observed ? s->units_per_head : batch->layer->shape.num_heads * s->units_per_head;
+}
+
 void attend_divide(struct batch *batch, unsigned lanes)
 {
     const struct attention_shape *shape = &batch->layer->shape;
     const double share = attention_flop(batch) / ((double)lanes * UNITS_PER_LANE);
     const double most = lanes > 1 ? fmin(share, TILE_FLOP_MOST) : TILE_FLOP_MOST;
+    float *panels = batch->panels;
     size_t unit = 0;
     for (size_t i = 0; i < batch->extent.n_sequences; i++) {
         struct sequence *s = &batch->sequences[i];
         const double rows = fmax(most / row_flop(shape, s), UNIT_ROWS_LEAST);
         s->first_unit = unit;
         s->unit_rows = rows < (double)s->n_queries ? (size_t)rows : size_max(s->n_queries, 1);
-        s->units_per_head = (s->n_queries + s->unit_rows - 1) / s->unit_rows;
         s->tile_rows = s->n_keys > 0 ? batch_tile_rows(s->n_keys) : 1;
-        unit += shape->num_heads * s->units_per_head;
+        s->observed = s->input->observed && s->n_queries > 0;
+        if (s->observed) {
+            bool shared;
+            size_t floats;
+            s->unit_rows = s->tile_rows = attend_observed_rows(shape, s->n_queries, s->n_keys, lanes, &shared);
+            if (shared && attend_panel_floats(shape, s->n_keys, &floats)) {
+                s->panels = panels;
+                panels += floats;
+            }
+        }
+        s->units_per_head = (s->n_queries + s->unit_rows - 1) / s->unit_rows;
+        unit += units_of(batch, s);
     }
 }
 
@@ -133,19 +176,47 @@ static const struct sequence *sequence_of_unit(const struct batch *batch, size_t
     return &batch->sequences[low];
 }
 
-static void pack_head(const struct batch *batch, const struct sequence *s, size_t kv_head, struct lane *lane)
+static void pack(const struct batch *batch, const struct sequence *s, size_t kv_head, float *key_panels,
+                 float *value_panels)
 {
-    const size_t sequence = (size_t)(s - batch->sequences);
-    if (lane->packed_sequence == sequence && lane->packed_kv_head == kv_head)
-        return;
     const struct attention_shape *shape = &batch->layer->shape;
     const struct kernels *kernels = batch->layer->kernels;
     const float *keys = batch->key.data + s->key_start * batch->key.stride + kv_head * shape->d_k;
     const float *values = batch->value.data + s->key_start * batch->value.stride + kv_head * shape->d_v;
-    kernels->pack_transposed(keys, batch->key.stride, shape->d_k, s->n_keys, lane->key_panels);
-    kernels->pack(values, batch->value.stride, s->n_keys, shape->d_v, lane->value_panels);
-    lane->packed_sequence = sequence;
-    lane->packed_kv_head = kv_head;
+    kernels->pack_transposed(keys, batch->key.stride, shape->d_k, s->n_keys, key_panels);
+    kernels->pack(values, batch->value.stride, s->n_keys, shape->d_v, value_panels);
+}
+
+/* The shared panels of a head of keys and values, one behind the other. */
+static size_t head_key_floats(const struct attention_shape *shape, const struct sequence *s)
+{
+    return shape->d_k * kernel_padded(s->n_keys);
+}
+
+static size_t head_panel_floats(const struct attention_shape *shape, const struct sequence *s)
+{
+    return head_key_floats(shape, s) + s->n_keys * kernel_padded(shape->d_v);
+}
+
+/* Lets the block have the panels of its head. */
+static void choose_panels(struct block *b, struct lane *lane)
+{
+    const struct batch *batch = b->batch;
+    const struct attention_shape *shape = &batch->layer->shape;
+    const struct sequence *s = b->sequence;
+    const size_t sequence = (size_t)(s - batch->sequences), kv_head = divide(b->head, batch->heads_per_kv_head);
+    if (s->panels) {
+        b->key_panels = s->panels + kv_head * head_panel_floats(shape, s);
+        b->value_panels = b->key_panels + head_key_floats(shape, s);
+        return;
+    }
+    if (lane->packed_sequence != sequence || lane->packed_kv_head != kv_head) {
+        pack(batch, s, kv_head, lane->key_panels, lane->value_panels);
+        lane->packed_sequence = sequence;
+        lane->packed_kv_head = kv_head;
+    }
+    b->key_panels = lane->key_panels;
+    b->value_panels = lane->value_panels;
 }
 
 static size_t whole_vectors(const struct kernels *kernels, size_t columns)
@@ -164,10 +235,10 @@ static void score(const struct block *b)
         .columns = whole_vectors(kernels, b->sequence->n_keys),
         .a = batch->query.data + (b->sequence->query_start + b->first_row) * batch->query.stride + b->head * shape->d_k,
         .a_stride = batch->query.stride,
-        .b = b->lane->key_panels,
+        .b = b->key_panels,
         .b_depth = shape->d_k,
         .scale = shape->scale,
-        .c = b->lane->tile,
+        .c = b->tile,
         .c_stride = b->tile_stride,
     };
     kernels->multiply(&product, 0, b->n_rows, 0, b->n_keys);
@@ -204,8 +275,8 @@ static void weigh(const struct block *b)
     const struct kernels *kernels = b->batch->layer->kernels;
     const struct sequence *s = b->sequence;
     if (!s->input->bias && !sequence_allowed(s, b->first_row)) {
-        kernels->softmax_rows(b->lane->tile, b->tile_stride, b->n_rows, b->n_keys, sequence_key_end(s, b->first_row),
-                              b->lane->inverse);
+        kernels->softmax_rows(b->tile, b->tile_stride, b->n_rows, b->n_keys, sequence_key_end(s, b->first_row),
+                              b->inverse);
         return;
     }
     for (size_t i = 0; i < b->n_rows; i++) {
@@ -213,12 +284,12 @@ static void weigh(const struct block *b)
         const float *bias = bias_of_row(b, row);
         const uint8_t *allowed = sequence_allowed(s, row);
         const double sum =
-            kernels->softmax(b->lane->tile + i * b->tile_stride, limit, kernel_padded(b->n_keys), bias, allowed);
+            kernels->softmax(b->tile + i * b->tile_stride, limit, kernel_padded(b->n_keys), bias, allowed);
         if (sum == 0) /* where keys are allowed, all their scores have overflowed to -infinity: to be reported, not to
                          be taken for a mask */
-            b->lane->inverse[i] = has_allowed_key(bias, allowed, limit) ? NAN : 0.0f;
+            b->inverse[i] = has_allowed_key(bias, allowed, limit) ? NAN : 0.0f;
         else
-            b->lane->inverse[i] = (float)(1.0 / sum);
+            b->inverse[i] = (float)(1.0 / sum);
     }
 }
 
@@ -233,17 +304,17 @@ static void write_map_row(const struct block *b, size_t i, float *map_row)
 {
     const struct kernels *kernels = b->batch->layer->kernels;
     const struct sequence *s = b->sequence;
-    const float *weights = b->lane->tile + i * b->tile_stride, *end = map_row + s->input->key_length;
+    const float *weights = b->tile + i * b->tile_stride, *end = map_row + s->input->key_length;
     if (s->holes) {
         zero(map_row, end);
-        kernels->scale(b->lane->map_row, weights, b->n_keys, b->lane->inverse[i]);
+        kernels->scale(b->lane->map_row, weights, b->n_keys, b->inverse[i]);
         for (size_t j = 0; j < b->n_keys; j++)
             map_row[s->kept[j]] = b->lane->map_row[j];
         return;
     }
     float *to = s->kept ? map_row + s->kept[0] : map_row;
     zero(map_row, to);
-    kernels->scale(to, weights, b->n_keys, b->lane->inverse[i]);
+    kernels->scale(to, weights, b->n_keys, b->inverse[i]);
     zero(to + b->n_keys, end);
 }
 
@@ -264,8 +335,8 @@ static void write_map(const struct block *b, float *map /* [query_length, key_le
     const struct sequence *s = b->sequence;
     const size_t key_length = s->input->key_length, query_length = s->input->query_length;
     if (!s->kept && b->n_keys == key_length) {
-        b->batch->layer->kernels->scale_rows(map + b->first_row * key_length, key_length, b->lane->tile, b->tile_stride,
-                                             b->n_rows, key_length, b->lane->inverse);
+        b->batch->layer->kernels->scale_rows(map + b->first_row * key_length, key_length, b->tile, b->tile_stride,
+                                             b->n_rows, key_length, b->inverse);
         return;
     }
     if (b->first_row == 0)
@@ -296,16 +367,16 @@ static void mix_values(const struct block *b, const struct rows *z)
     const struct product product = {
         .depth = b->n_keys,
         .columns = whole_vectors(kernels, shape->d_v),
-        .a = b->lane->tile,
+        .a = b->tile,
         .a_stride = b->tile_stride,
-        .b = b->lane->value_panels,
+        .b = b->value_panels,
         .b_depth = b->sequence->n_keys,
         .scale = 1,
         .c = b->lane->z,
         .c_stride = mixed_stride,
     };
     kernels->multiply(&product, 0, b->n_rows, 0, shape->d_v);
-    kernels->scale_rows(z->data, z->stride, b->lane->z, mixed_stride, b->n_rows, shape->d_v, b->lane->inverse);
+    kernels->scale_rows(z->data, z->stride, b->lane->z, mixed_stride, b->n_rows, shape->d_v, b->inverse);
 }
 
 static void write_heads(const struct block *b)
@@ -350,7 +421,7 @@ static void attend_block(const struct block *b, bool map_wanted, bool head_wante
     const float *head_mask = b->sequence->input->head_mask;
     const float gate = head_mask ? head_mask[b->head] : 1;
     const bool gated_wanted = r->output && b->batch->heads.data, z_wanted = head_wanted || (gated_wanted && gate != 0);
-    if (map_wanted || z_wanted) {
+    if (map_wanted || z_wanted || b->sequence->observed) {
         score(b);
         weigh(b);
     }
@@ -369,31 +440,91 @@ static void attend_block(const struct block *b, bool map_wanted, bool head_wante
         write_gated(b, gate);
 }
 
-static void attend_unit(const void *argument, size_t unit, unsigned lane)
+/* Whether the head's map and Z are among those returned. */
+static bool is_included(const struct sequence *s, size_t head)
+{
+    return next_place(s->result, head, 0) < s->result->n_maps;
+}
+
+/* All heads of some rows, for the observer. */
+static void attend_observed(struct block *b, struct lane *lane, unsigned lane_index)
+{
+    const struct batch *batch = b->batch;
+    const struct batch_extent *extent = &batch->extent;
+    const struct sequence *s = b->sequence;
+    struct observed_rows rows = {
+        .input = s->input,
+        .sequence = s->index,
+        .num_heads = batch->layer->shape.num_heads,
+        .first_row = b->first_row,
+        .n_rows = b->n_rows,
+        .n_queries = s->n_queries,
+        .n_keys = s->n_keys,
+        .n_computed = b->n_keys,
+        .stride = b->tile_stride,
+        .head_stride = extent->tile_floats,
+        .key_limit = sequence_key_end(s, b->first_row),
+        .key_step = s->input->causal,
+        .allowed = sequence_allowed(s, b->first_row),
+    };
+    for (size_t head = 0; head < rows.num_heads; head++) {
+        const bool included = is_included(s, head);
+        b->head = rows.head = head;
+        b->tile = rows.weights = lane->tile + head * extent->tile_floats;
+        b->inverse = lane->inverse + head * kernel_padded(extent->tile_rows);
+        rows.inverse = b->inverse;
+        choose_panels(b, lane);
+        attend_block(b, included && s->result->attention, included && s->result->heads);
+        batch->observer->rows(batch->observer->context, &rows, lane_index);
+    }
+}
+
+static void attend_unit(const void *argument, size_t unit, unsigned lane_index)
 {
     const struct batch *batch = argument;
+    struct lane *lane = lane_of(batch, lane_index);
     const struct sequence *s = sequence_of_unit(batch, unit);
     const size_t head = divide(unit - s->first_unit, s->units_per_head);
     const size_t first_row = (unit - s->first_unit - head * s->units_per_head) * s->unit_rows;
     const size_t n_rows = size_min(s->unit_rows, s->n_queries - first_row);
     const size_t blocks = n_rows <= s->tile_rows ? 1 : (n_rows + s->tile_rows - 1) / s->tile_rows,
                  least = divide(n_rows, blocks), larger = n_rows - blocks * least;
-    const bool included = next_place(s->result, head, 0) < s->result->n_maps;
+    const bool included = is_included(s, head);
     struct block b = {
         .batch = batch,
         .sequence = s,
-        .lane = lane_of(batch, lane),
+        .lane = lane,
         .head = head,
         .first_row = first_row,
         .tile_stride = batch_tile_stride(s->n_keys),
+        .tile = lane->tile,
+        .inverse = lane->inverse,
     };
-    pack_head(batch, s, divide(head, batch->heads_per_kv_head), lane_of(batch, lane));
+    if (!s->observed)
+        choose_panels(&b, lane);
     for (size_t i = 0; i < blocks; i++) {
         b.n_rows = least + (i < larger);
         b.n_keys = size_max(sequence_key_limit(s, b.first_row + b.n_rows - 1), 1);
-        attend_block(&b, included && s->result->attention, included && s->result->heads);
+        if (s->observed)
+            attend_observed(&b, lane, lane_index);
+        else
+            attend_block(&b, included && s->result->attention, included && s->result->heads);
         b.first_row += b.n_rows;
     }
+}
+
+/* A tile is one head of keys and values of one sequence. */
+static void pack_shared(const void *argument, size_t index, unsigned lane)
+{
+    const struct batch *batch = argument;
+    const struct attention_shape *shape = &batch->layer->shape;
+    const struct sequence *s = &batch->sequences[divide(index, shape->num_kv_heads)];
+    const size_t kv_head = index - (size_t)(s - batch->sequences) * shape->num_kv_heads;
+    (void)lane;
+    if (!s->panels)
+        return;
+    float *panels = s->panels + kv_head * head_panel_floats(shape, s);
+    pack(batch, s, kv_head, panels, panels + head_key_floats(shape, s));
 }
 
 bool batch_attend(const struct batch *batch, struct work *work)
@@ -403,7 +534,11 @@ bool batch_attend(const struct batch *batch, struct work *work)
         return true;
     for (unsigned lane = 0; lane < work->parallel->lanes; lane++)
         open_lane(batch, lane);
+    if (batch->extent.panel_floats > 0 &&
+        !work_split(work, n_sequences * batch->layer->shape.num_kv_heads,
+                    (double)batch->extent.panel_floats * SPLIT_FLOP_PER_FLOAT, pack_shared, batch))
+        return false;
     const struct sequence *last = &batch->sequences[n_sequences - 1];
-    const size_t units = last->first_unit + batch->layer->shape.num_heads * last->units_per_head;
+    const size_t units = last->first_unit + units_of(batch, last);
     return work_split(work, units, attention_flop(batch), attend_unit, batch);
 }

@@ -46,6 +46,20 @@ static bool has_holes(const uint8_t *mask, size_t length)
     return runs > 1;
 }
 
+/* Adds an observed sequence. */
+static bool extend_observed(struct batch_extent *extent, const struct attention_shape *shape, size_t n_queries,
+                            size_t n_keys, unsigned lanes)
+{
+    bool shared;
+    size_t panels = 0;
+    const size_t rows = attend_observed_rows(shape, n_queries, n_keys, lanes, &shared);
+    extent->lane_tiles = shape->num_heads;
+    extent->tile_rows = size_max(extent->tile_rows, rows);
+    extent->tile_floats = size_max(extent->tile_floats, rows * batch_tile_stride(n_keys));
+    return (!shared || attend_panel_floats(shape, n_keys, &panels)) &&
+           size_add(extent->panel_floats, panels, &extent->panel_floats);
+}
+
 /* Adds a sequence of n_queries rows that attend to n_keys. */
 static bool extend(struct batch_extent *extent, size_t n_queries, size_t n_keys)
 {
@@ -62,7 +76,8 @@ static bool extend(struct batch_extent *extent, size_t n_queries, size_t n_keys)
     return true;
 }
 
-static bool measure_input(const struct forward_input *input, struct batch_extent *extent)
+static bool measure_input(const struct attention_shape *shape, const struct forward_input *input, unsigned lanes,
+                          struct batch_extent *extent)
 {
     extent->separate_keys |= !input->self_attention;
     extent->separate_values |= !input->self_attention && input->value != input->key;
@@ -80,24 +95,26 @@ static bool measure_input(const struct forward_input *input, struct batch_extent
                     return false;
             }
         }
-        if (!extend(extent, n_queries, n_keys))
+        if (!extend(extent, n_queries, n_keys) ||
+            (input->observed && n_queries > 0 && !extend_observed(extent, shape, n_queries, n_keys, lanes)))
             return false;
     }
     return true;
 }
 
-static bool measure(const struct forward_input *const *inputs, size_t count, struct batch_extent *extent)
+static bool measure(const struct attention_shape *shape, const struct forward_input *const *inputs, size_t count,
+                    unsigned lanes, struct batch_extent *extent)
 {
-    *extent = (struct batch_extent){0};
+    *extent = (struct batch_extent){.lane_tiles = 1};
     for (size_t i = 0; i < count; i++)
-        if (!measure_input(inputs[i], extent))
+        if (!measure_input(shape, inputs[i], lanes, extent))
             return false;
     extent->direct = count == 1 && !extent->padded;
     return true;
 }
 
 /* The pieces of the arena. */
-enum piece { SEQUENCES, KEPT, X_QUERY, X_KEY, X_VALUE, QUERY, KEY, VALUE, HEADS, LANES, PIECES };
+enum piece { SEQUENCES, KEPT, X_QUERY, X_KEY, X_VALUE, QUERY, KEY, VALUE, HEADS, PANELS, LANES, PIECES };
 
 struct pieces {
     size_t bytes[PIECES];
@@ -146,7 +163,8 @@ static bool size_pieces(const struct attention_shape *shape, const struct batch_
     /* Without projections and padding the heads are the output, and written there. */
     if ((shape->projected || !extent->direct) && !matrix_bytes(extent->n_queries, p->heads_stride, &bytes[HEADS]))
         return false;
-    return attend_lane_bytes(shape, extent, &p->lane_bytes) && size_multiply(lanes, p->lane_bytes, &bytes[LANES]);
+    return tensor_bytes(&extent->panel_floats, 1, sizeof(float), &bytes[PANELS]) &&
+           attend_lane_bytes(shape, extent, &p->lane_bytes) && size_multiply(lanes, p->lane_bytes, &bytes[LANES]);
 }
 
 bool batch_bytes(const struct attention_shape *shape, const struct forward_input *const *inputs, size_t count,
@@ -155,7 +173,7 @@ bool batch_bytes(const struct attention_shape *shape, const struct forward_input
     struct batch_extent extent;
     struct pieces pieces;
     size_t total = 0;
-    if (!measure(inputs, count, &extent) || !size_pieces(shape, &extent, lanes, &pieces))
+    if (!measure(shape, inputs, count, lanes, &extent) || !size_pieces(shape, &extent, lanes, &pieces))
         return false;
     for (size_t i = 0; i < PIECES; i++)
         if (!arena_need(&total, pieces.bytes[i]))
@@ -260,7 +278,8 @@ bool batch_create(struct batch *batch, const struct attention_layer *layer, cons
     *batch = (struct batch){.layer = layer, .heads_per_kv_head = layer->shape.num_heads / layer->shape.num_kv_heads};
     struct pieces pieces;
     void *memory[PIECES] = {0};
-    if (!measure(inputs, count, &batch->extent) || !size_pieces(&layer->shape, &batch->extent, lanes, &pieces))
+    if (!measure(&layer->shape, inputs, count, lanes, &batch->extent) ||
+        !size_pieces(&layer->shape, &batch->extent, lanes, &pieces))
         return error_out_of_memory(error);
     for (size_t i = 0; i < PIECES; i++)
         if (pieces.bytes[i] > 0 && !(memory[i] = arena_take(arena, pieces.bytes[i])))
@@ -269,6 +288,7 @@ bool batch_create(struct batch *batch, const struct attention_layer *layer, cons
     batch->sequences = memory[SEQUENCES];
     batch->lanes = memory[LANES];
     batch->lane_bytes = pieces.lane_bytes;
+    batch->panels = memory[PANELS];
     uint32_t *kept = memory[KEPT];
     bool output_wanted = false;
     for (size_t i = 0, first = 0, query_start = 0, key_start = 0; i < count; first += inputs[i]->batch, i++) {

@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "engine/forward.h"
 #include "engine/layer.h"
+#include "engine/observer.h"
 #include "engine/split.h"
 
 /* One sequence of one input. */
@@ -18,8 +19,11 @@ struct sequence {
     const uint32_t *kept; /* [n_queries] the positions those rows have in the input, where padding was left out; NULL:
                              all in order */
     bool holes;           /* kept is not one run of neighbours */
-    /* Attention work (attend.c): its first unit, units of a head, rows of a unit and of a tile of scores at most. */
+    /* Attention work (attend.c): its first unit, units of a head, rows of a unit and of a tile of scores at most. A
+     * unit of an observed sequence is one tile for each head. */
     size_t first_unit, units_per_head, unit_rows, tile_rows;
+    bool observed;
+    float *panels; /* the packed keys and values of all heads, where many units need them; NULL: lanes pack them */
 };
 
 /* A matrix of the batch: rows `stride` floats apart. */
@@ -39,6 +43,8 @@ struct batch_extent {
     size_t n_kept;                         /* positions to remember: rows of padded sequences */
     size_t longest_keys;                   /* of a sequence */
     size_t tile_floats, tile_rows;         /* the largest tile of scores, the most rows of one */
+    size_t lane_tiles;                     /* tiles that a lane keeps at once: of all heads, where any is observed */
+    size_t panel_floats;                   /* of the sequences whose panels are shared */
     bool direct;                           /* one input, no padding: its tensors are the batch */
     bool separate_keys, separate_values;   /* keys are not the queries' rows; values not the keys' */
     bool padded, holes;
@@ -62,8 +68,10 @@ struct batch {
     struct rows_in value; /* [n_keys, num_kv_heads * d_v] */
     struct rows heads;    /* [n_queries, num_heads * d_v], after head_mask; data NULL when no output is wanted */
     struct rows output;   /* [n_queries, d_model]; for identity the same as heads */
+    float *panels;        /* [panel_floats] */
     char *lanes;          /* [lanes][lane_bytes] scratch for attend.c */
     size_t lane_bytes;
+    const struct forward_observer *observer; /* or NULL */
 };
 
 /* Rows of a tile of scores for sequences of n_keys keys, and floats between the rows. */
@@ -130,6 +138,11 @@ bool batch_project_output(const struct batch *batch, struct work *work);
 bool batch_attend(const struct batch *batch, struct work *work);
 /* Scratch of one lane. False on overflow. */
 bool attend_lane_bytes(const struct attention_shape *shape, const struct batch_extent *extent, size_t *bytes);
+/* How an observed sequence is cut: rows of a unit, and whether units share the panels of its keys and values. */
+size_t attend_observed_rows(const struct attention_shape *shape, size_t n_queries, size_t n_keys, unsigned lanes,
+                            bool *shared);
+/* Floats of the shared panels of a sequence. False on overflow. */
+bool attend_panel_floats(const struct attention_shape *shape, size_t n_keys, size_t *floats);
 /* Sets first_unit, units_per_head, unit_rows and tile_rows of the sequences. */
 void attend_divide(struct batch *batch, unsigned lanes);
 

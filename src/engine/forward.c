@@ -4,6 +4,7 @@
 #include "engine/forward.h"
 
 #include "engine/batch.h"
+#include "engine/observer.h"
 
 #include <float.h>
 
@@ -30,9 +31,17 @@ bool forward_run(const struct attention_layer *layer, const struct forward_input
                  struct forward_result *const *results, size_t count, const struct parallel *parallel,
                  struct arena *arena, struct error *error)
 {
+    return forward_run_observed(layer, inputs, results, count, NULL, parallel, arena, error);
+}
+
+bool forward_run_observed(const struct attention_layer *layer, const struct forward_input *const *inputs,
+                          struct forward_result *const *results, size_t count, const struct forward_observer *observer,
+                          const struct parallel *parallel, struct arena *arena, struct error *error)
+{
     struct batch batch;
     if (!batch_create(&batch, layer, inputs, results, count, parallel->lanes, arena, error))
         return false;
+    batch.observer = observer;
     struct work work = {.parallel = parallel};
     if (batch_gather(&batch, &work) && batch_project_inputs(&batch, &work) && batch_attend(&batch, &work) &&
         batch_project_output(&batch, &work) && batch_scatter(&batch, &work))

@@ -37,6 +37,7 @@ struct forward_input {
     const float *bias;
     bool bias_per_sequence; /* bias has the B axis */
     const float *head_mask; /* [H]; NULL: all 1 */
+    bool observed;          /* its weights are shown to the observer of forward_run_observed; it takes more memory */
 };
 
 /* What is wanted: buffers of the caller, NULL for what is not. All of them are written whole. Row-major, with the B
