@@ -20,7 +20,7 @@
 /* The tiles of all heads of an observed unit stay in L2, or not far from it; where keys are many, rows are few, and
  * each key and value is read for at least so many. */
 #define OBSERVED_FLOATS       ((size_t)192 * 1024)
-#define OBSERVED_ROWS_STEP    ((size_t)12)
+#define OBSERVED_ROWS_STEP    ((size_t)48)
 #define OBSERVED_ROWS_LARGEST ((size_t)144)
 
 /* One lane's memory: this, then its arrays. */
@@ -447,8 +447,9 @@ static bool is_included(const struct sequence *s, size_t head)
 }
 
 /* All heads of some rows, for the observer. */
-static void attend_observed(struct block *b, struct lane *lane, unsigned lane_index)
+static void attend_observed(struct block block, struct lane *lane, unsigned lane_index)
 {
+    struct block *b = &block;
     const struct batch *batch = b->batch;
     const struct batch_extent *extent = &batch->extent;
     const struct sequence *s = b->sequence;
@@ -470,11 +471,17 @@ static void attend_observed(struct block *b, struct lane *lane, unsigned lane_in
     for (size_t head = 0; head < rows.num_heads; head++) {
         const bool included = is_included(s, head);
         b->head = rows.head = head;
-        b->tile = rows.weights = lane->tile + head * extent->tile_floats;
-        b->inverse = lane->inverse + head * kernel_padded(extent->tile_rows);
-        rows.inverse = b->inverse;
+        float *inverse = lane->inverse + head * kernel_padded(extent->tile_rows);
+        rows.weights = lane->tile + head * extent->tile_floats;
+        rows.inverse = inverse;
         choose_panels(b, lane);
-        attend_block(b, included && s->result->attention, included && s->result->heads);
+        for (size_t row = 0; row < rows.n_rows; row += b->n_rows) {
+            b->first_row = rows.first_row + row;
+            b->n_rows = size_min(batch_tile_rows(s->n_keys), rows.n_rows - row);
+            b->tile = rows.weights + row * b->tile_stride;
+            b->inverse = inverse + row;
+            attend_block(b, included && s->result->attention, included && s->result->heads);
+        }
         batch->observer->rows(batch->observer->context, &rows, lane_index);
     }
 }
@@ -505,10 +512,11 @@ static void attend_unit(const void *argument, size_t unit, unsigned lane_index)
     for (size_t i = 0; i < blocks; i++) {
         b.n_rows = least + (i < larger);
         b.n_keys = size_max(sequence_key_limit(s, b.first_row + b.n_rows - 1), 1);
-        if (s->observed)
-            attend_observed(&b, lane, lane_index);
-        else
-            attend_block(&b, included && s->result->attention, included && s->result->heads);
+        if (s->observed) {
+            attend_observed(b, lane, lane_index);
+            continue; /* it is the only one */
+        }
+        attend_block(&b, included && s->result->attention, included && s->result->heads);
         b.first_row += b.n_rows;
     }
 }

@@ -1,0 +1,31 @@
+/* Sums what traffic adds to the live statistics while its attention is computed: tiles are read where they are made,
+ * and nothing as large as a map is kept.
+ *
+ * Created and finished by the thread that runs the job; rows come on its lanes, each of which adds to sums of its own.
+ */
+#ifndef ATTND_ANALYSIS_LIVE_OBSERVER_H
+#define ATTND_ANALYSIS_LIVE_OBSERVER_H
+
+#include "analysis/live_sums.h"
+#include "base/arena.h"
+#include "base/error.h"
+#include "engine/observer.h"
+
+struct live_observer;
+
+/* The arena that live_observer_create takes from, for those of the inputs that are `observed`. False on overflow. */
+bool live_observer_bytes(size_t num_heads, const struct forward_input *const *inputs, size_t count, unsigned lanes,
+                         size_t *bytes);
+
+/* ERROR_OUT_OF_MEMORY when the arena is too small. Inputs and arena outlive it. */
+struct live_observer *live_observer_create(size_t num_heads, const struct forward_input *const *inputs, size_t count,
+                                           unsigned lanes, struct arena *arena, struct error *error);
+
+/* For forward_run_observed of the same inputs. */
+struct forward_observer live_observer_interface(struct live_observer *observer);
+
+/* After the forward: adds what input `index` has added to layer 0 of empty *sums. False, and *sums is unspecified, when
+ * some of it is not finite. */
+bool live_observer_finish(struct live_observer *observer, size_t index, struct live_sums *sums);
+
+#endif
