@@ -482,7 +482,8 @@ static void attend_observed(struct block block, struct lane *lane, unsigned lane
             b->inverse = inverse + row;
             attend_block(b, included && s->result->attention, included && s->result->heads);
         }
-        batch->observer->rows(batch->observer->context, &rows, lane_index);
+        if (batch->observer)
+            batch->observer->rows(batch->observer->context, &rows, lane_index);
     }
 }
 

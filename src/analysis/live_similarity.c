@@ -1,0 +1,50 @@
+/* Similarities from sums: see live_similarity.h. */
+#include "analysis/live_similarity.h"
+
+#include <math.h>
+
+/* What is left of a head after subtracting a mean, relative to its norm: less is rounding. */
+#define LEFT_LEAST 1e-6
+
+bool live_similarity_has(enum similarity_metric metric)
+{
+    return metric == SIMILARITY_COSINE || metric == SIMILARITY_PEARSON || metric == SIMILARITY_CENTERED;
+}
+
+/* What the metric adds to <c_a, c_b>. The products of attention itself are greater by U, since rows sum to 1; and all
+ * heads have the mean rows / N. */
+static double shift_of(const struct live_counts *counts, enum similarity_metric metric)
+{
+    switch (metric) {
+    case SIMILARITY_COSINE:
+        return counts->even;
+    case SIMILARITY_PEARSON:
+        return counts->even - (counts->allowed > 0 ? counts->rows * counts->rows / counts->allowed : 0);
+    default:
+        return 0;
+    }
+}
+
+/* The norm of a head, as the metric sees it; NaN where it is none. */
+static double norm_of(const struct live_sums *sums, size_t layer, size_t head, double shift)
+{
+    const double centered = live_sums_product(sums, layer, head, head), whole = centered + sums->counts.even,
+                 square = centered + shift;
+    return square > 0 && square > LEFT_LEAST * LEFT_LEAST * whole ? sqrt(square) : (double)NAN;
+}
+
+void live_similarity(const struct live_sums *sums, size_t layer, enum similarity_metric metric, double *similarity)
+{
+    const size_t heads = sums->num_heads;
+    const double shift = shift_of(&sums->counts, metric);
+    for (size_t a = 0; a < heads; a++)
+        similarity[a * heads + a] = norm_of(sums, layer, a, shift); /* until the end */
+    for (size_t a = 0; a < heads; a++)
+        for (size_t b = 0; b < a; b++) {
+            const double product = live_sums_product(sums, layer, a, b) + shift;
+            const double cosine = product / (similarity[a * heads + a] * similarity[b * heads + b]);
+            similarity[a * heads + b] = similarity[b * heads + a] = cosine > 1 ? 1 : cosine < -1 ? -1 : cosine;
+        }
+    for (size_t a = 0; a < heads; a++)
+        similarity[a * heads + a] = isnan(similarity[a * heads + a]) ? (double)NAN : 1;
+}

@@ -1,0 +1,237 @@
+/* Windows by a clock of the test's own, any number of threads that add, readers beside them. */
+#include "runtime/live_store.h"
+
+#include "suite.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#define SECOND UINT64_C(1000000000)
+
+enum { HEADS = 3 };
+
+static struct live_sums new_sums(void)
+{
+    struct live_sums sums;
+    size_t bytes;
+    ck_assert(live_sums_bytes(1, HEADS, &bytes));
+    live_sums_init(&sums, 1, HEADS, malloc(bytes));
+    return sums;
+}
+
+static void free_sums(struct live_sums *sums)
+{
+    free(sums->statistics);
+}
+
+/* One sequence of `rows` rows, by which it is known again. */
+static struct live_sums traffic(double rows)
+{
+    struct live_sums sums = new_sums();
+    sums.counts = (struct live_counts){.sequences = 1, .rows = rows, .allowed = 2 * rows, .even = rows / 2};
+    for (size_t i = 0; i < HEADS * LIVE_STATISTIC_COUNT; i++)
+        ratio_sums_add(&sums.statistics[i], rows * (double)(i + 1), rows);
+    for (size_t i = 0; i < live_sums_pairs(HEADS); i++)
+        sums.products[i] = rows;
+    return sums;
+}
+
+static struct live_store *new_store(unsigned shards, uint64_t now)
+{
+    const struct live_store_options options = {
+        .num_layers = 1, .num_heads = HEADS, .shards = shards, .slice_s = 30, .now = now};
+    struct error error;
+    struct live_store *store = live_store_create(&options, &error);
+    ck_assert_ptr_nonnull(store);
+    return store;
+}
+
+static void add(struct live_store *store, double rows, uint64_t now)
+{
+    struct live_sums sums = traffic(rows);
+    live_store_add(store, &sums, now);
+    free_sums(&sums);
+}
+
+static const struct live_part all = {.kind = LIVE_ALL}, window = {LIVE_WINDOW, LIVE_SLICES},
+                              baseline = {.kind = LIVE_BASELINE};
+
+/* The rows of a part; everything else in it fits them. */
+static double rows_of(struct live_store *store, struct live_part part, uint64_t now, uint64_t *since)
+{
+    struct live_sums sums = new_sums();
+    struct live_stamp stamp;
+    uint64_t from;
+    live_store_read(store, &part, now, &sums, &stamp, since ? since : &from);
+    const double rows = sums.counts.rows;
+    ck_assert(sums.counts.allowed == 2 * rows && sums.products[1] == rows);
+    ck_assert(sums.statistics[4].n == rows && sums.statistics[4].sequences == sums.counts.sequences);
+    if (rows > 0)
+        ck_assert(fabs(ratio_sums_mean(&sums.statistics[4]) - 5) < 1e-12);
+    free_sums(&sums);
+    return rows;
+}
+
+START_TEST(slices_leave_the_window_for_the_baseline)
+{
+    const uint64_t start = 1000 * SECOND;
+    struct live_store *store = new_store((unsigned)_i + 1, start);
+    uint64_t since;
+    add(store, 1, start);                /* slice 0 */
+    add(store, 2, start + 29 * SECOND);  /* 0 */
+    add(store, 4, start + 31 * SECOND);  /* 1 */
+    add(store, 8, start + 299 * SECOND); /* 9 */
+    ck_assert(rows_of(store, window, start + 299 * SECOND, &since) == 15 && since == start);
+    ck_assert(rows_of(store, baseline, start + 299 * SECOND, NULL) == 0);
+    ck_assert(rows_of(store, (struct live_part){LIVE_WINDOW, 1}, start + 299 * SECOND, &since) == 8);
+    ck_assert(since == start + 270 * SECOND);
+    ck_assert(rows_of(store, (struct live_part){LIVE_WINDOW, 9}, start + 299 * SECOND, NULL) == 12);
+    /* Slice 10 begins: slice 0 is before the window. */
+    ck_assert(rows_of(store, window, start + 301 * SECOND, &since) == 12 && since == start + 30 * SECOND);
+    ck_assert(rows_of(store, baseline, start + 301 * SECOND, &since) == 3 && since == start);
+    ck_assert(rows_of(store, all, start + 301 * SECOND, &since) == 15 && since == start);
+    add(store, 16, start + 301 * SECOND);
+    ck_assert(rows_of(store, window, start + 340 * SECOND, NULL) == 24); /* slice 11: without 0 and 1 */
+    ck_assert(rows_of(store, baseline, start + 340 * SECOND, NULL) == 7);
+    ck_assert(rows_of(store, window, start + 600 * SECOND, NULL) == 0);
+    ck_assert(rows_of(store, baseline, start + 600 * SECOND, NULL) == 31);
+    /* A silence of years. */
+    add(store, 32, start + 600 * SECOND);
+    ck_assert(rows_of(store, window, start + 100000000 * SECOND, &since) == 0);
+    ck_assert(since > start + 99999600 * SECOND && since < start + 99999800 * SECOND);
+    ck_assert(rows_of(store, baseline, start + 100000000 * SECOND, NULL) == 63);
+    add(store, 64, start + 100000001 * SECOND);
+    ck_assert(rows_of(store, window, start + 100000001 * SECOND, NULL) == 64);
+    ck_assert(rows_of(store, all, start + 100000001 * SECOND, NULL) == 127);
+    live_store_release(store);
+}
+END_TEST
+
+START_TEST(stamps_change_with_what_is_read)
+{
+    const uint64_t start = SECOND;
+    struct live_store *store = new_store(2, start);
+    const struct live_stamp first = live_store_stamp(store, start), same = live_store_stamp(store, start + SECOND);
+    ck_assert(first.added == same.added && first.slice == same.slice && first.resets == same.resets);
+    add(store, 1, start + 2 * SECOND);
+    const struct live_stamp added = live_store_stamp(store, start + 3 * SECOND);
+    ck_assert(added.added != first.added);
+    live_store_skip(store, 2, start + 4 * SECOND);
+    ck_assert(live_store_stamp(store, start + 4 * SECOND).added != added.added);
+    ck_assert(live_store_stamp(store, start + 31 * SECOND).slice != added.slice);
+    live_store_reset(store, start + 32 * SECOND);
+    ck_assert(live_store_stamp(store, start + 32 * SECOND).resets != added.resets);
+    live_store_release(store);
+}
+END_TEST
+
+START_TEST(a_reset_empties_all_of_it)
+{
+    const uint64_t start = SECOND;
+    struct live_store *store = new_store(2, start);
+    uint64_t since;
+    for (unsigned i = 0; i < 20; i++)
+        add(store, 1, start + i * 30 * SECOND);
+    const uint64_t now = start + 600 * SECOND;
+    ck_assert(rows_of(store, all, now, NULL) == 20);
+    live_store_reset(store, now);
+    ck_assert(rows_of(store, all, now, &since) == 0 && since == now);
+    ck_assert(rows_of(store, window, now, &since) == 0 && since == now);
+    ck_assert(rows_of(store, baseline, now, NULL) == 0);
+    add(store, 3, now + SECOND);
+    ck_assert(rows_of(store, all, now + SECOND, NULL) == 3);
+    live_store_release(store);
+}
+END_TEST
+
+START_TEST(samples_are_spread_evenly)
+{
+    struct live_store *store = new_store(1, 0);
+    size_t taken = 0;
+    for (size_t i = 0; i < 1000; i++)
+        taken += live_store_sample(store, 0.25);
+    ck_assert_uint_eq(taken, 250);
+    ck_assert(live_store_sample(store, 1));
+    ck_assert(!live_store_sample(store, 0));
+    live_store_release(store);
+}
+END_TEST
+
+struct race {
+    struct live_store *store;
+    atomic_bool stop;
+    atomic_uint_least64_t now;
+};
+
+enum { ADDERS = 4, TIMES = 3000 };
+
+static void *add_many(void *argument)
+{
+    struct race *race = argument;
+    struct live_sums sums = traffic(1);
+    for (size_t i = 0; i < TIMES; i++)
+        live_store_add(race->store, &sums, atomic_fetch_add(&race->now, SECOND / 10));
+    free_sums(&sums);
+    return NULL;
+}
+
+static void *read_many(void *argument)
+{
+    struct race *race = argument;
+    double last = 0;
+    while (!atomic_load(&race->stop)) {
+        const double rows = rows_of(race->store, all, atomic_load(&race->now), NULL);
+        ck_assert(rows >= last && rows <= ADDERS * TIMES);
+        last = rows;
+    }
+    return NULL;
+}
+
+/* More threads than shards; nothing is lost between shards, ring and baseline. */
+START_TEST(nothing_is_lost_while_others_read)
+{
+    struct race race = {.store = new_store(2, 0)};
+    pthread_t adders[ADDERS], reader;
+    atomic_init(&race.now, 1);
+    ck_assert(pthread_create(&reader, NULL, read_many, &race) == 0);
+    for (size_t i = 0; i < ADDERS; i++)
+        ck_assert(pthread_create(&adders[i], NULL, add_many, &race) == 0);
+    for (size_t i = 0; i < ADDERS; i++)
+        pthread_join(adders[i], NULL);
+    atomic_store(&race.stop, true);
+    pthread_join(reader, NULL);
+    const uint64_t now = atomic_load(&race.now);
+    ck_assert(now > 30 * 10 * SECOND);
+    ck_assert(rows_of(race.store, all, now, NULL) == ADDERS * TIMES);
+    ck_assert(rows_of(race.store, window, now, NULL) + rows_of(race.store, baseline, now, NULL) == ADDERS * TIMES);
+    live_store_release(race.store);
+}
+END_TEST
+
+START_TEST(memory_is_shards_and_eleven)
+{
+    const struct live_store_options options = {.num_layers = 1, .num_heads = 144, .shards = 4, .slice_s = 30};
+    size_t bytes;
+    ck_assert(live_store_bytes(&options, &bytes));
+    ck_assert_uint_le(bytes, (4 + 11) * (8192 + 1024 * 144 + 4 * 144 * 144));
+    const struct live_store_options huge = {.num_layers = 1, .num_heads = SIZE_MAX / 4, .shards = 4, .slice_s = 30};
+    ck_assert(!live_store_bytes(&huge, &bytes));
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *s = suite_create("runtime/live_store");
+    TCase *t = tcase_create("live_store");
+    tcase_set_timeout(t, 60);
+    tcase_add_loop_test(t, slices_leave_the_window_for_the_baseline, 0, 3);
+    tcase_add_test(t, stamps_change_with_what_is_read);
+    tcase_add_test(t, a_reset_empties_all_of_it);
+    tcase_add_test(t, samples_are_spread_evenly);
+    tcase_add_test(t, nothing_is_lost_while_others_read);
+    tcase_add_test(t, memory_is_shards_and_eleven);
+    suite_add_tcase(s, t);
+    return s;
+}
