@@ -21,6 +21,7 @@
     X(ERROR_INVALID, "invalid")                   /* well-formed but wrong: type, shape, range, combination */ \
     X(ERROR_UNKNOWN_MEMBER, "unknown-member")     /* a member that the contract does not know */               \
     X(ERROR_NOT_FINITE, "not-finite")             /* NaN, infinity, or beyond float32, going in or out */      \
+    X(ERROR_UNAUTHORIZED, "unauthorized")         /* an admin route without its token */                       \
     X(ERROR_UNKNOWN_ROUTE, "unknown-route")                                                                    \
     X(ERROR_UNKNOWN_WEIGHTS, "unknown-weights")                                                                \
     X(ERROR_METHOD_NOT_ALLOWED, "method-not-allowed")                                                          \

@@ -78,7 +78,7 @@ static const struct config_key keys[] = {
     CHOICE(log, format, "json", "json", "text"),
 
     UNSUPPORTED_STRING(admin, listen),
-    UNSUPPORTED_STRING(admin, token_file),
+    {KEY(admin, token_file, CONFIG_STRING, char *)},
 
     UNSUPPORTED_STRING(tls, cert_file),
     UNSUPPORTED_STRING(tls, key_file),

@@ -30,6 +30,7 @@ struct answer {
     const char *body;             /* [length] */
     size_t length;                /* of the body; of a streamed answer, of what was read so far */
     size_t json_length;           /* where bytes stand behind JSON: what of the whole is JSON; 0: no bytes */
+    char etag[32];                /* without quotes; "": none. A compressed body has another */
     bool owned;                   /* body is malloc's and the answer's own; else it is static or the request's memory */
     bool gzip;                    /* the body is */
     bool coding_tried;            /* whether to compress it was looked at already */

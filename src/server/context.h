@@ -4,6 +4,7 @@
 
 #include "codec/gzip.h"
 #include "server/acceptor.h"
+#include "server/admin.h"
 #include "server/connections.h"
 #include "server/listener.h"
 #include "server/request_store.h"
@@ -27,6 +28,8 @@ struct server {
     struct connections connections;
     struct request_store requests;
     struct gzip_store gzip;
+    struct live_sets *live;
+    struct admin admin;
     struct usage *usage; /* of each weight set, in the registry's order */
     struct MHD_Daemon *daemon;
     struct acceptor acceptor;

@@ -29,4 +29,7 @@ route_handler oip_all_statistics_handle; /* oip_statistics.c */
 route_handler oip_infer_handle;          /* oip_infer.c */
 route_acceptor oip_infer_accept;         /* oip_infer.c */
 
+route_handler live_similarity_handle, live_stats_handle, live_drift_handle, live_state_handle; /* live.c */
+route_handler live_merge_handle, live_reset_handle;                                            /* live_admin.c */
+
 #endif

@@ -230,25 +230,52 @@ void forward_job_begin(struct request *request, const struct forward_route *rout
 
 /* ---- the computation */
 
-bool forward_job_run_forward(struct forward_job *const *jobs, size_t count, const struct parallel *parallel,
-                             struct error *error)
+static bool run_forward(struct forward_job *const *jobs, size_t count, bool observed, const struct parallel *parallel,
+                        struct error *error)
 {
     const struct weight_set *set = jobs[0]->set;
     const struct forward_input *inputs[FORWARD_BATCH_JOBS];
     struct forward_result *results[FORWARD_BATCH_JOBS];
     struct arena scratch;
-    size_t bytes;
+    size_t bytes, observing = 0;
+    bool computed;
     for (size_t i = 0; i < count; i++) {
         inputs[i] = &jobs[i]->input;
         results[i] = &jobs[i]->result;
     }
-    if (!forward_scratch_bytes(&set->shape, inputs, count, parallel->lanes, &bytes))
+    if (!forward_scratch_bytes(&set->shape, inputs, count, parallel->lanes, &bytes) ||
+        (observed && !live_observer_bytes(set->shape.num_heads, inputs, count, parallel->lanes, &observing)) ||
+        !size_add(bytes, observing, &bytes))
         return error_set(error, ERROR_TOO_LARGE, "the working memory of this request is larger than any memory");
     if (!request_take_memory(jobs[0]->request, bytes, true, &scratch, error))
         return false;
-    bool computed = forward_run(set->layers[0], inputs, results, count, parallel, &scratch, error);
+    if (observed) {
+        struct live_observer *observer =
+            live_observer_create(set->shape.num_heads, inputs, count, parallel->lanes, &scratch, error);
+        const struct forward_observer interface = live_observer_interface(observer);
+        computed = observer &&
+                   forward_run_observed(set->layers[0], inputs, results, count, &interface, parallel, &scratch, error);
+        if (computed)
+            live_feed_take(jobs, count, observer);
+    } else {
+        computed = forward_run(set->layers[0], inputs, results, count, parallel, &scratch, error);
+    }
     request_give_memory(jobs[0]->request, bytes, &scratch);
     return computed;
+}
+
+bool forward_job_run_forward(struct forward_job *const *jobs, size_t count, const struct parallel *parallel,
+                             struct error *error)
+{
+    if (live_feed_choose(jobs, count)) {
+        if (run_forward(jobs, count, true, parallel, error))
+            return true;
+        if (error->code == ERROR_CLIENT_GONE)
+            return false;
+        /* Statistics are no reason to refuse anybody: where memory is short, it goes without. */
+        live_feed_give_up(jobs, count);
+    }
+    return run_forward(jobs, count, false, parallel, error);
 }
 
 /* ---- the end */
@@ -303,9 +330,11 @@ void forward_job_finish(struct forward_job *job, const struct parallel *parallel
     struct error *error = &job->error;
     /* Not queued, it was alone, and its last stage ended just now. */
     const uint64_t now = request->submitted ? clock_ns() : job->stage_began;
-    if (job->failed || request_lapsed(request, now, request->submitted != 0, error) != ERROR_NONE ||
-        !compose(job, now, parallel, error))
+    const bool succeeded = !job->failed && request_lapsed(request, now, request->submitted != 0, error) == ERROR_NONE &&
+                           compose(job, now, parallel, error);
+    if (!succeeded)
         request_fail(request, error);
+    live_feed_end(job, succeeded);
     /* Only the answer is held from here on. */
     request_give_memory(request, job->results_charged, &job->results);
     request_drop_body(request);

@@ -8,6 +8,7 @@
 
 #include "codec/forward_request.h"
 #include "engine/forward.h"
+#include "server/live_feed.h"
 #include "server/request.h"
 #include "weights/weight_set.h"
 
@@ -24,7 +25,8 @@ struct forward_job {
     struct arena results;
     size_t work_charged, results_charged; /* of the request's share */
     size_t answer_bytes;                  /* at most what the answer takes */
-    double flop;                          /* of the computation */
+    struct live_feed live;
+    double flop;        /* of the computation */
     bool posted;        /* there is no forward and no weight set; set by `decode`, which fills `input` then */
     bool raw_answer;    /* it is bytes as they are in memory; set by `within_limits` */
     size_t json_length; /* as struct answer has it; set by `compose` */
@@ -46,7 +48,8 @@ struct forward_route {
     bool (*within_limits)(struct forward_job *job, struct error *error);
     /* Takes the memory of the results (forward_job_take_results). */
     bool (*reserve)(struct forward_job *job, struct error *error);
-    /* NULL: nothing but the forward, which may then be computed together with those of other jobs. */
+    /* NULL: nothing but the forward, which may then be computed together with those of other jobs, and is traffic that
+     * live statistics count. */
     bool (*compute)(struct forward_job *job, const struct parallel *parallel, struct error *error);
     /* Memory of `compose`, as arena_need counts it; SIZE_MAX when that overflows. */
     size_t (*compose_bytes)(const struct forward_job *job);

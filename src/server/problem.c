@@ -19,6 +19,7 @@ static const struct problem PROBLEMS[ERROR_CODE_COUNT] = {
     [ERROR_INVALID] = {422, "The request is well-formed but wrong", 0},
     [ERROR_UNKNOWN_MEMBER] = {422, "A member is not known", 0},
     [ERROR_NOT_FINITE] = {422, "A number is not finite", 0},
+    [ERROR_UNAUTHORIZED] = {401, "The admin token is missing or wrong", 0},
     [ERROR_UNKNOWN_ROUTE] = {404, "There is no such route", 0},
     [ERROR_UNKNOWN_WEIGHTS] = {404, "There is no such weight set", 0},
     [ERROR_METHOD_NOT_ALLOWED] = {405, "The method is not allowed here", 0},

@@ -20,6 +20,8 @@
 /* How often a running job looks whether its client is still there. */
 #define LOOK_NS (5 * CLOCK_MILLISECOND)
 
+#define ETAG_OF_GZIP "-gzip"
+
 static bool set_target(struct request *request, const char *target)
 {
     const size_t length = strlen(target), bytes = 2 * length + 1 + REQUEST_MAX_PARAMETERS;
@@ -101,6 +103,52 @@ void request_fail(struct request *request, const struct error *error)
 void request_succeed(struct request *request, const char *content_type, const char *body, size_t length)
 {
     set_answer(request, (struct answer){.status = 200, .content_type = content_type, .body = body, .length = length});
+}
+
+/* One of the tags of If-None-Match is the etag's: of the answer as it is, or compressed where the client takes it so.
+ */
+static bool etag_matches(const char *sent, const char *etag, bool gzip)
+{
+    const size_t length = strlen(etag);
+    for (const char *at = sent; *at;) {
+        at += strspn(at, " \t,");
+        if (*at == '*')
+            return true;
+        at += strncmp(at, "W/", 2) == 0 ? 2 : 0; /* If-None-Match compares weakly */
+        const char *end = *at == '"' ? strchr(at + 1, '"') : NULL;
+        if (!end)
+            return false;
+        const char *tag = at + 1, *rest = tag + length;
+        const size_t tag_length = (size_t)(end - tag);
+        if (tag_length >= length && memcmp(tag, etag, length) == 0 &&
+            (rest == end || (gzip && tag_length == length + strlen(ETAG_OF_GZIP) &&
+                             memcmp(rest, ETAG_OF_GZIP, strlen(ETAG_OF_GZIP)) == 0)))
+            return true;
+        at = end + 1;
+    }
+    return false;
+}
+
+static void set_etag(struct request *request, const char *etag)
+{
+    snprintf(request->answer.etag, sizeof request->answer.etag, "%s", etag);
+}
+
+bool request_not_modified(struct request *request, const char *etag)
+{
+    const char *sent = MHD_lookup_connection_value(request->mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_IF_NONE_MATCH);
+    if (!sent || !etag_matches(sent, etag, request->coding.accepted != ACCEPTED_IDENTITY))
+        return false;
+    set_answer(request, (struct answer){.status = MHD_HTTP_NOT_MODIFIED, .body = ""});
+    set_etag(request, etag);
+    return true;
+}
+
+void request_succeed_tagged(struct request *request, const char *content_type, char *body, size_t length,
+                            const char *etag)
+{
+    request_succeed_owned(request, content_type, body, length);
+    set_etag(request, etag);
 }
 
 void request_succeed_owned(struct request *request, const char *content_type, char *body, size_t length)
@@ -298,7 +346,15 @@ enum MHD_Result request_send(struct request *request)
     struct MHD_Response *response = answer_response(request);
     if (!response)
         return MHD_NO;
-    enum MHD_Result ok = MHD_add_response_header(response, "Content-Type", answer->content_type);
+    enum MHD_Result ok = MHD_YES;
+    if (answer->content_type)
+        ok &= MHD_add_response_header(response, "Content-Type", answer->content_type);
+    if (answer->etag[0]) {
+        snprintf(text, sizeof text, "\"%s%s\"", answer->etag, answer->gzip ? ETAG_OF_GZIP : "");
+        ok &= MHD_add_response_header(response, MHD_HTTP_HEADER_ETAG, text);
+    }
+    if (answer->error == ERROR_UNAUTHORIZED)
+        ok &= MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
     ok &= MHD_add_response_header(response, "x-request-id", request->id);
     ok &= content_coding_add_headers(request, response);
     server_timing(request, text);

@@ -90,6 +90,11 @@ void request_end(struct request *request);
 void request_fail(struct request *request, const struct error *error);
 /* Answers 200 with `body` [length], malloc's, which it takes over. */
 void request_succeed_owned(struct request *request, const char *content_type, char *body, size_t length);
+/* The same with an ETag (without quotes, up to 31 characters). */
+void request_succeed_tagged(struct request *request, const char *content_type, char *body, size_t length,
+                            const char *etag);
+/* Answers 304 where If-None-Match has this ETag; else false. On the polling thread. */
+bool request_not_modified(struct request *request, const char *etag);
 /* Answers 200 with memory that outlives the request. */
 void request_succeed(struct request *request, const char *content_type, const char *body, size_t length);
 

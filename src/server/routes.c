@@ -1,5 +1,6 @@
 #include "server/routes.h"
 
+#include "server/admin.h"
 #include "server/endpoints.h"
 
 #include <string.h>
@@ -24,6 +25,12 @@ static const struct route ROUTES[] = {
     {"POST", "/v1/heads/stats", stats_handle, NULL, TENSORS},
     {"POST", "/v1/heads/similarity", similarity_handle, NULL, TENSORS},
     {"POST", "/v1/heads/links", links_handle, NULL, TENSORS},
+    {"GET", "/v1/heads/similarity", live_similarity_handle, admin_accept_reader, JSON},
+    {"GET", "/v1/heads/stats", live_stats_handle, admin_accept_reader, JSON},
+    {"GET", "/v1/heads/drift", live_drift_handle, admin_accept_reader, JSON},
+    {"GET", "/v1/heads/state", live_state_handle, admin_accept_reader, JSON},
+    {"POST", "/v1/heads/merge", live_merge_handle, NULL, JSON},
+    {"POST", "/v1/heads/reset", live_reset_handle, admin_accept, JSON},
     {"GET", "/v1/weights", weights_list_handle, NULL, JSON},
     {"GET", "/v1/weights/{name}", weights_get_handle, NULL, JSON},
     {"GET", "/healthz", healthz_handle, NULL, JSON},
@@ -133,6 +140,15 @@ static bool take_parameters(struct request *request, const struct span spans[REQ
     return true;
 }
 
+/* The route of the same pattern that has this method, or NULL. */
+static const struct route *with_method(const struct route *route, const char *method)
+{
+    for (size_t i = 0; i < sizeof ROUTES / sizeof *ROUTES; i++)
+        if (strcmp(ROUTES[i].pattern, route->pattern) == 0 && strcmp(ROUTES[i].method, method) == 0)
+            return &ROUTES[i];
+    return NULL;
+}
+
 bool route_find(struct request *request, const char *method, struct error *error)
 {
     struct span path, spans[REQUEST_MAX_PARAMETERS];
@@ -143,8 +159,9 @@ bool route_find(struct request *request, const char *method, struct error *error
             continue;
         if (!take_parameters(request, spans))
             break;
-        request->route = &ROUTES[i];
-        if (strcmp(ROUTES[i].method, wanted) != 0)
+        const struct route *route = with_method(&ROUTES[i], wanted);
+        request->route = route ? route : &ROUTES[i];
+        if (!route)
             return error_set(error, ERROR_METHOD_NOT_ALLOWED, "%s is not allowed on %s; allowed: %s", method,
                              ROUTES[i].pattern, route_allow(&ROUTES[i]));
         return true;
@@ -170,7 +187,9 @@ const char *route_pattern(const struct route *route)
 
 const char *route_allow(const struct route *route)
 {
-    return strcmp(route->method, "GET") == 0 ? "GET, HEAD" : route->method;
+    if (!with_method(route, "GET"))
+        return route->method;
+    return with_method(route, "POST") ? "GET, HEAD, POST" : "GET, HEAD";
 }
 
 bool route_takes_body(const struct route *route)

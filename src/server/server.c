@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "server/context.h"
 #include "server/daemon.h"
+#include "server/live_sets.h"
 #include "server/usage.h"
 #include "telemetry/log.h"
 
@@ -19,10 +20,13 @@ struct server *server_start(const struct server_parts *parts, struct error *erro
     request_store_init(&server->requests);
     gzip_store_init(&server->gzip, (int)parts->config->compression.level);
     server->usage = usage_create(parts->registry->count);
-    if (!server->usage) {
+    server->live = live_sets_create(parts);
+    if (!server->usage || !server->live) {
         error_out_of_memory(error);
         goto fail_memory;
     }
+    if (!admin_load(&server->admin, parts->config, error))
+        goto fail_memory;
     if (!listeners_open(&server->listeners, parts->config->listen, parts->config->listen_count, error))
         goto fail_memory;
     if (!connections_init(&server->connections)) {
@@ -47,6 +51,8 @@ fail_listeners:
     listeners_close(&server->listeners);
     listeners_free(&server->listeners);
 fail_memory:
+    admin_free(&server->admin);
+    live_sets_free(server->live);
     gzip_store_free(&server->gzip);
     usage_free(server->usage);
     request_store_free(&server->requests);
@@ -78,6 +84,8 @@ void server_stop(struct server *server)
     daemon_stop(server);
     connections_destroy(&server->connections);
     listeners_free(&server->listeners);
+    admin_free(&server->admin);
+    live_sets_free(server->live);
     gzip_store_free(&server->gzip);
     usage_free(server->usage);
     request_store_free(&server->requests);

@@ -1,0 +1,355 @@
+/* Reading of state documents, and their sum. A worker. */
+#include "codec/live_state.h"
+
+#include "base/nearest.h"
+#include "base/size.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What rounding may make of an inequality that holds for the exact sums. */
+#define SLACK 1e-5
+
+/* No document of a set that can be loaded has more. */
+#define HEADS_MOST  65536
+#define LAYERS_MOST 4096
+
+/* One document on its way. */
+struct reading {
+    const json_t *document;
+    size_t index; /* of the list */
+    struct error *error;
+};
+
+static bool wrong(const struct reading *r, const char *member, const char *expected)
+{
+    char pointer[128];
+    snprintf(pointer, sizeof pointer, "/states/%zu%s%s", r->index, *member ? "/" : "", member);
+    return error_set_at(r->error, ERROR_INVALID, pointer, "state document %zu: %s%s%s", r->index, member,
+                        *member ? ": expected " : "expected ", expected);
+}
+
+static const char *text_of(const struct reading *r, const char *name)
+{
+    return json_string_value(json_object_get(r->document, name));
+}
+
+static bool take_text(const struct reading *r, const char *name, char *to, size_t capacity)
+{
+    const char *text = text_of(r, name);
+    if (!text || strlen(text) >= capacity)
+        return wrong(r, name, "a short string");
+    strcpy(to, text);
+    return true;
+}
+
+static bool take_number(const struct reading *r, const json_t *object, const char *name, const char *place,
+                        double least, double *to)
+{
+    const json_t *value = json_object_get(object, name);
+    const double number = json_number_value(value);
+    if (!json_is_number(value) || !isfinite(number) || number < least)
+        return wrong(r, place, least == 0 ? "a finite number from 0 up" : "a finite number");
+    *to = number;
+    return true;
+}
+
+static bool take_count(const struct reading *r, const char *name, double *to)
+{
+    return take_number(r, r->document, name, name, 0, to) && (*to == floor(*to) || wrong(r, name, "a whole number"));
+}
+
+static bool take_list(const struct reading *r, const json_t *object, const char *name, const char *place, double least,
+                      double *first, size_t count, size_t stride)
+{
+    const json_t *list = json_object_get(object, name);
+    char expected[80];
+    if (!json_is_array(list) || json_array_size(list) != count) {
+        snprintf(expected, sizeof expected, "a list of %zu numbers", count);
+        return wrong(r, place, expected);
+    }
+    for (size_t i = 0; i < count; i++) {
+        const json_t *value = json_array_get(list, i);
+        const double number = json_number_value(value);
+        if (!json_is_number(value) || !isfinite(number) || number < least)
+            return wrong(r, place, least == 0 ? "finite numbers from 0 up" : "finite numbers");
+        first[i * stride] = number;
+    }
+    return true;
+}
+
+/* a^2 <= b c. */
+static bool cauchy_schwarz(double a, double b, double c)
+{
+    return fabs(a) <= sqrt(b) * sqrt(c) * (1 + SLACK) + 1e-300;
+}
+
+static bool take_sums(const struct reading *r, enum head_statistic statistic, struct ratio_sums *sums, size_t count,
+                      size_t stride)
+{
+    const size_t doubles = stride * sizeof *sums / sizeof(double);
+    char place[80];
+    const json_t *all = json_object_get(r->document, "statistics"),
+                 *object = json_object_get(all, head_statistic_kinds[statistic].name);
+    struct ratio_sums common = {0};
+    snprintf(place, sizeof place, "statistics/%s", head_statistic_kinds[statistic].name);
+    if (!json_is_object(object))
+        return wrong(r, place, "an object");
+    if (!take_number(r, object, "sequences", place, 0, &common.sequences) ||
+        !take_number(r, object, "n", place, 0, &common.n) || !take_number(r, object, "nn", place, 0, &common.nn) ||
+        !take_list(r, object, "offset", place, -INFINITY, &sums->offset, count, doubles) ||
+        !take_list(r, object, "z", place, -INFINITY, &sums->z, count, doubles) ||
+        !take_list(r, object, "zz", place, -INFINITY, &sums->zz, count, doubles) ||
+        !take_list(r, object, "zn", place, -INFINITY, &sums->zn, count, doubles))
+        return false;
+    if (common.sequences != floor(common.sequences) || (common.sequences > 0) != (common.n > 0) ||
+        !cauchy_schwarz(common.n, common.sequences, common.nn) || common.nn > common.n * common.n * (1 + SLACK))
+        return wrong(r, place, "sums that can be: sequences, n and nn do not fit");
+    for (size_t i = 0; i < count; i++) {
+        struct ratio_sums *one = &sums[i * stride];
+        one->sequences = common.sequences;
+        one->n = common.n;
+        one->nn = common.nn;
+        /* zz is a difference of larger numbers where sums about other offsets were added. */
+        const double squares = one->zz + SLACK * SLACK * one->offset * one->offset * one->nn;
+        if (!(squares >= 0) || !cauchy_schwarz(one->zn, squares, one->nn) ||
+            !cauchy_schwarz(one->z, squares, one->sequences))
+            return wrong(r, place, "sums that can be: z, zz and zn do not fit");
+    }
+    return true;
+}
+
+static bool check_products(const struct reading *r, const struct live_sums *sums)
+{
+    const double even = sums->counts.even;
+    for (size_t layer = 0; layer < sums->num_layers; layer++)
+        for (size_t a = 0; a < sums->num_heads; a++) {
+            const double aa = live_sums_product(sums, layer, a, a);
+            if (!(aa >= 0))
+                return wrong(r, "products", "sums that can be: a head's product with itself is negative");
+            for (size_t b = 0; b < a; b++) {
+                const double bb = live_sums_product(sums, layer, b, b), ab = live_sums_product(sums, layer, a, b);
+                if (!cauchy_schwarz(ab, aa, bb) || !cauchy_schwarz(ab + even, aa + even, bb + even))
+                    return wrong(r, "products", "sums that can be: |G_ab| is greater than sqrt(G_aa G_bb)");
+            }
+        }
+    return true;
+}
+
+static bool check_counts(const struct reading *r, const struct live_counts *counts)
+{
+    if (counts->sequences > counts->rows || (counts->rows > 0) != (counts->sequences > 0))
+        return wrong(r, "n_rows", "at least one row for each of n_sequences");
+    if (counts->allowed < counts->rows)
+        return wrong(r, "n_allowed", "at least one key for each row");
+    if (counts->even > counts->rows * (1 + SLACK))
+        return wrong(r, "even", "at most n_rows");
+    return true;
+}
+
+/* What of a document the sums' sizes follow from. */
+static bool take_shape(const struct reading *r, size_t *layers, size_t *heads)
+{
+    double n_layers, n_heads;
+    const char *format = text_of(r, "format");
+    if (!json_is_object(r->document))
+        return wrong(r, "", "an object, as GET /v1/heads/state gives it");
+    if (!format || strcmp(format, LIVE_STATE_FORMAT) != 0)
+        return wrong(r, "format", "\"" LIVE_STATE_FORMAT "\"");
+    if (!take_count(r, "num_layers", &n_layers) || !take_count(r, "num_heads", &n_heads))
+        return false;
+    if (n_layers < 1 || n_layers > LAYERS_MOST)
+        return wrong(r, "num_layers", "at least one layer");
+    if (n_heads < 1 || n_heads > HEADS_MOST)
+        return wrong(r, "num_heads", "at least one head");
+    *layers = (size_t)n_layers;
+    *heads = (size_t)n_heads;
+    return true;
+}
+
+/* state->sums is empty, and of the document's shape. */
+static bool take_document(const struct reading *r, struct live_state *state)
+{
+    struct live_sums *sums = &state->sums;
+    struct live_counts *counts = &sums->counts;
+    const json_t *rate = json_object_get(r->document, "sample_rate");
+    const size_t all = sums->num_layers * sums->num_heads;
+    if (!text_of(r, "weights"))
+        return wrong(r, "weights", "a string");
+    if (!take_text(r, "instance", state->instance, sizeof state->instance) ||
+        !take_text(r, "digest", state->digest, sizeof state->digest) ||
+        !take_text(r, "since", state->since, sizeof state->since) ||
+        !take_count(r, "n_sequences", &counts->sequences) || !take_count(r, "n_rows", &counts->rows) ||
+        !take_count(r, "n_excluded", &counts->excluded) || !take_count(r, "n_skipped", &counts->skipped) ||
+        !take_count(r, "n_allowed", &counts->allowed) ||
+        !take_number(r, r->document, "even", "even", 0, &counts->even) || !check_counts(r, counts))
+        return false;
+    if (!json_is_null(rate) && !json_is_number(rate))
+        return wrong(r, "sample_rate", "a number or null");
+    state->sample_rate = json_is_null(rate) ? (double)NAN : json_number_value(rate);
+    for (size_t i = 0; i < LIVE_STATISTIC_COUNT; i++)
+        if (!take_sums(r, live_statistics[i], &sums->statistics[i], all, LIVE_STATISTIC_COUNT))
+            return false;
+    for (size_t i = 0; i < LIVE_BASELINE_COUNT; i++)
+        if (!take_sums(r, live_baselines[i], &sums->baselines[i], 1, 1))
+            return false;
+    return take_list(r, r->document, "products", "products", -INFINITY, sums->products,
+                     sums->num_layers * live_sums_pairs(sums->num_heads), 1) &&
+           check_products(r, sums);
+}
+
+/* Who has counted what was added up, whatever the order. */
+static void mix_instance(char *instance, const char *other)
+{
+    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+    for (const char *c = other; *c; c++)
+        hash = (hash ^ (unsigned char)*c) * 1099511628211u;
+    char *end;
+    const uint64_t before = strncmp(instance, "sum-", 4) == 0 ? strtoull(instance + 4, &end, 16) : 0;
+    snprintf(instance, 64, "sum-%016llx", (unsigned long long)(before + hash));
+}
+
+static void add_document(struct live_merge *merge, const struct live_state *state)
+{
+    struct live_state *sum = &merge->sum;
+    if (merge->documents == 0 || strcmp(state->since, sum->since) < 0)
+        strcpy(sum->since, state->since);
+    if (merge->documents == 0)
+        sum->sample_rate = state->sample_rate;
+    else if (!(sum->sample_rate == state->sample_rate))
+        sum->sample_rate = (double)NAN;
+    mix_instance(sum->instance, state->instance);
+    live_sums_merge(&sum->sums, &state->sums);
+    merge->documents++;
+}
+
+static bool is_duplicate(const json_t *states, size_t index)
+{
+    const json_t *document = json_array_get(states, index);
+    for (size_t i = 0; i < index; i++) {
+        const json_t *other = json_array_get(states, i);
+        if (json_equal(json_object_get(document, "instance"), json_object_get(other, "instance")) &&
+            json_equal(json_object_get(document, "since"), json_object_get(other, "since")))
+            return true;
+    }
+    return false;
+}
+
+/* Memory for two sums and the name, by the first document. */
+static bool begin(struct live_merge *merge, struct live_state *one, const struct reading *r, size_t layers,
+                  size_t heads)
+{
+    const char *name = text_of(r, "weights");
+    size_t bytes, both;
+    if (!name)
+        return wrong(r, "weights", "a string");
+    if (!live_sums_bytes(layers, heads, &bytes) || !size_multiply(bytes, 2, &both) ||
+        !size_add(both, strlen(name) + 1, &both) || !(merge->memory = malloc(both)))
+        return error_out_of_memory(r->error);
+    live_sums_init(&merge->sum.sums, layers, heads, merge->memory);
+    live_sums_init(&one->sums, layers, heads, (char *)merge->memory + bytes);
+    merge->sum.weights = strcpy((char *)merge->memory + 2 * bytes, name);
+    return true;
+}
+
+/* That a document can be read at its size is seen before memory is taken. */
+static bool has_products(const struct reading *r, size_t layers, size_t heads)
+{
+    return json_array_size(json_object_get(r->document, "products")) == layers * live_sums_pairs(heads) ||
+           wrong(r, "products", "num_layers * num_heads * (num_heads + 1) / 2 numbers");
+}
+
+static bool read_states(const json_t *states, struct live_merge *merge, struct error *error)
+{
+    struct live_state one = {0};
+    if (!json_is_array(states) || json_array_size(states) == 0)
+        return error_set_at(error, ERROR_INVALID, "/states",
+                            "expected a list of state documents, as GET /v1/heads/state gives them");
+    for (size_t i = 0; i < json_array_size(states); i++) {
+        const struct reading r = {json_array_get(states, i), i, error};
+        size_t layers = 0, heads = 0;
+        if (!take_shape(&r, &layers, &heads))
+            return false;
+        if (i > 0 && layers != merge->sum.sums.num_layers)
+            return wrong(&r, "num_layers", "the same as in the first document");
+        if (i > 0 && heads != merge->sum.sums.num_heads)
+            return wrong(&r, "num_heads", "the same as in the first document");
+        if (!has_products(&r, layers, heads) || (i == 0 && !begin(merge, &one, &r, layers, heads)))
+            return false;
+        live_sums_clear(&one.sums);
+        if (!take_document(&r, &one))
+            return false;
+        if (i == 0)
+            strcpy(merge->sum.digest, one.digest);
+        if (strcmp(merge->sum.digest, one.digest) != 0)
+            return wrong(&r, "digest", "the same as in the first document: other weights have other statistics");
+        merge->duplicates += is_duplicate(states, i);
+        add_document(merge, &one);
+    }
+    return true;
+}
+
+static bool read_settings(const json_t *body, struct live_merge *merge, struct error *error)
+{
+    static const char *const metrics[] = {"cosine", "pearson", "centered"};
+    const json_t *metric = json_object_get(body, "metric"), *threshold = json_object_get(body, "threshold");
+    size_t i = 0;
+    while (metric && i < 3 && !(json_is_string(metric) && strcmp(json_string_value(metric), metrics[i]) == 0))
+        i++;
+    if (i == 3)
+        return error_set_at(error, ERROR_INVALID, "/metric", "expected \"cosine\", \"pearson\" or \"centered\"");
+    merge->metric = i;
+    merge->threshold = 0.9;
+    if (!threshold)
+        return true;
+    merge->threshold = json_number_value(threshold);
+    if (!json_is_number(threshold) || !(merge->threshold >= -1 && merge->threshold <= 1))
+        return error_set_at(error, ERROR_INVALID, "/threshold", "expected a similarity from -1 to 1");
+    return true;
+}
+
+static bool check_members(const json_t *body, struct error *error)
+{
+    static const char *const known[] = {"states", "metric", "threshold"};
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)body, key, value)
+    {
+        if (strcmp(key, known[0]) == 0 || strcmp(key, known[1]) == 0 || strcmp(key, known[2]) == 0)
+            continue;
+        const char *nearest = nearest_name(key, known, 3);
+        return error_set(error, ERROR_UNKNOWN_MEMBER, "unknown member \"%.100s\"%s%s%s", key,
+                         nearest ? "; did you mean \"" : "; known: states, metric, threshold", nearest ? nearest : "",
+                         nearest ? "\"?" : "");
+    }
+    return true;
+}
+
+bool live_merge_read(const char *body, size_t length, struct live_merge *merge, struct error *error)
+{
+    json_error_t fault;
+    *merge = (struct live_merge){0};
+    json_t *document = json_loadb(body, length, JSON_REJECT_DUPLICATES, &fault);
+    if (!document) {
+        const enum json_error_code code = json_error_code(&fault);
+        if (code == json_error_out_of_memory)
+            return error_out_of_memory(error);
+        return error_set(error, code == json_error_duplicate_key ? ERROR_DUPLICATE_MEMBER : ERROR_NOT_JSON,
+                         "line %d, column %d: %s", fault.line, fault.column, fault.text);
+    }
+    const bool read = json_is_object(document)
+                          ? check_members(document, error) && read_settings(document, merge, error) &&
+                                read_states(json_object_get(document, "states"), merge, error)
+                          : error_set_at(error, ERROR_INVALID, "", "expected an object with the member states");
+    json_decref(document);
+    return read;
+}
+
+void live_merge_free(struct live_merge *merge)
+{
+    free(merge->memory);
+    merge->memory = NULL;
+}

@@ -1,0 +1,100 @@
+/* Loaded by the starting thread; the token is compared by polling threads. */
+#include "server/admin.h"
+
+#include "server/request.h"
+#include "server/routes.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TOKEN_BYTES_MOST 4096
+
+/* A relative path is relative to the folder of the configuration file. NULL when memory ran out. */
+static char *path_of(const struct config *config)
+{
+    const char *path = config->admin.token_file, *slash = config->file ? strrchr(config->file, '/') : NULL;
+    char *joined;
+    if (path[0] == '/' || !slash)
+        return strdup(path);
+    return asprintf(&joined, "%.*s%s", (int)(slash + 1 - config->file), config->file, path) < 0 ? NULL : joined;
+}
+
+static bool read_token(const char *path, char *token, size_t *length, struct error *error)
+{
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return error_set(error, ERROR_IO, "cannot read admin.token_file %s: %s", path, strerror(errno));
+    *length = fread(token, 1, TOKEN_BYTES_MOST, file);
+    const bool failed = ferror(file);
+    fclose(file);
+    if (failed)
+        return error_set(error, ERROR_IO, "cannot read admin.token_file %s: %s", path, strerror(EIO));
+    const char *end = memchr(token, '\n', *length);
+    *length = end ? (size_t)(end - token) : *length;
+    while (*length > 0 && strchr(" \t\r", token[*length - 1]))
+        --*length;
+    if (*length == 0)
+        return error_set(error, ERROR_CONFIGURATION,
+                         "admin.token_file %s holds no token; write one into its first line", path);
+    return true;
+}
+
+bool admin_load(struct admin *admin, const struct config *config, struct error *error)
+{
+    *admin = (struct admin){0};
+    if (!config->admin.token_file)
+        return true;
+    char *path = path_of(config), *token = malloc(TOKEN_BYTES_MOST);
+    size_t length = 0;
+    bool loaded = false;
+    if (!path || !token)
+        error_out_of_memory(error);
+    else
+        loaded = read_token(path, token, &length, error);
+    free(path);
+    if (!loaded) {
+        free(token);
+        return false;
+    }
+    *admin = (struct admin){token, length};
+    return true;
+}
+
+void admin_free(struct admin *admin)
+{
+    free(admin->token);
+    *admin = (struct admin){0};
+}
+
+/* In a time that tells nothing of where they differ. */
+static bool same(const char *sent, const char *token, size_t length)
+{
+    const size_t sent_length = strlen(sent);
+    unsigned char differs = sent_length != length;
+    for (size_t i = 0; i < length; i++)
+        differs |= (unsigned char)((unsigned char)token[i] ^ (unsigned char)(i < sent_length ? sent[i] : 0));
+    return differs == 0;
+}
+
+bool admin_accept(struct request *request, struct error *error)
+{
+    static const char scheme[] = "Bearer ";
+    const struct admin *admin = &request->server->admin;
+    const char *sent = MHD_lookup_connection_value(request->mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
+    if (!admin->token)
+        return error_set(error, ERROR_UNKNOWN_ROUTE,
+                         "%s is an admin route, and there are none: admin.token_file is not set",
+                         route_pattern(request->route));
+    if (!sent || strncasecmp(sent, scheme, sizeof scheme - 1) != 0 ||
+        !same(sent + sizeof scheme - 1, admin->token, admin->length))
+        return error_set(error, ERROR_UNAUTHORIZED, "%s needs the admin token: send Authorization: Bearer TOKEN",
+                         route_pattern(request->route));
+    return true;
+}
+
+bool admin_accept_reader(struct request *request, struct error *error)
+{
+    return strcmp(request->server->parts.config->live.access, "admin") != 0 || admin_accept(request, error);
+}

@@ -1,0 +1,94 @@
+/* Entered by whoever runs the job. */
+#include "server/live_feed.h"
+
+#include "base/clock.h"
+#include "server/context.h"
+#include "server/forward_job.h"
+#include "server/live_sets.h"
+
+/* Under the set's own rule: what was asked of the heads is what the set always does. */
+static bool own_rule(const struct forward_input *in)
+{
+    return in->self_attention && !in->causal && !in->bias && !in->head_mask;
+}
+
+static void give_memory(struct forward_job *job)
+{
+    struct live_feed *feed = &job->live;
+    request_give_memory(job->request, feed->charged, &feed->memory);
+    feed->charged = 0;
+    feed->summed = false;
+}
+
+static bool take_memory(struct forward_job *job)
+{
+    struct live_feed *feed = &job->live;
+    struct error ignored;
+    size_t bytes;
+    if (!live_sums_bytes(1, job->set->shape.num_heads, &bytes) ||
+        !request_take_memory(job->request, bytes, true, &feed->memory, &ignored))
+        return false;
+    feed->charged = bytes;
+    live_sums_init(&feed->sums, 1, job->set->shape.num_heads, feed->memory.base);
+    return true;
+}
+
+/* Whether the job is to be observed. A job may be computed twice: first with others, and then alone. */
+static bool choose(struct forward_job *job)
+{
+    struct server *server = job->request->server;
+    struct live_feed *feed = &job->live;
+    if (job->route->compute) /* an analysis */
+        return false;
+    if (!feed->store) {
+        feed->store = live_sets_find(server->live, job->set);
+        if (feed->store && !live_store_sample(feed->store, server->parts.config->live.sample_rate)) {
+            live_store_release(feed->store);
+            feed->store = NULL;
+        }
+    }
+    if (feed->charged)
+        give_memory(job);
+    return feed->store && own_rule(&job->input) && take_memory(job);
+}
+
+bool live_feed_choose(struct forward_job *const *jobs, size_t count)
+{
+    bool any = false;
+    for (size_t i = 0; i < count; i++) {
+        jobs[i]->input.observed = choose(jobs[i]);
+        any |= jobs[i]->input.observed;
+    }
+    return any;
+}
+
+void live_feed_give_up(struct forward_job *const *jobs, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        jobs[i]->input.observed = false;
+        if (jobs[i]->live.charged)
+            give_memory(jobs[i]);
+    }
+}
+
+void live_feed_take(struct forward_job *const *jobs, size_t count, struct live_observer *observer)
+{
+    for (size_t i = 0; i < count; i++)
+        if (jobs[i]->input.observed)
+            jobs[i]->live.summed = live_observer_finish(observer, i, &jobs[i]->live.sums);
+}
+
+void live_feed_end(struct forward_job *job, bool succeeded)
+{
+    struct live_feed *feed = &job->live;
+    if (succeeded && feed->store) {
+        if (feed->summed)
+            live_store_add(feed->store, &feed->sums, clock_ns());
+        else
+            live_store_skip(feed->store, job->input.batch, clock_ns());
+    }
+    if (feed->charged)
+        give_memory(job);
+    live_store_release(feed->store);
+    feed->store = NULL;
+}
