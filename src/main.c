@@ -171,7 +171,7 @@ static void find_resources(const struct config *config, struct resources *resour
     resources->pin = config->server.pin && resources->workers == processors.allowed && !processors.quota;
 }
 
-static int serve(const struct config *config, const struct weights_registry *registry, struct resources *resources,
+static int serve(const struct config *config, struct weights_registry *registry, struct resources *resources,
                  const struct faults *warnings)
 {
     struct error error;

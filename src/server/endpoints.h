@@ -29,7 +29,13 @@ route_handler oip_all_statistics_handle; /* oip_statistics.c */
 route_handler oip_infer_handle;          /* oip_infer.c */
 route_acceptor oip_infer_accept;         /* oip_infer.c */
 
-route_handler live_similarity_handle, live_stats_handle, live_drift_handle, live_state_handle; /* live.c */
-route_handler live_merge_handle, live_reset_handle;                                            /* live_admin.c */
+/* Over traffic, and for who administers the server. */
+route_handler live_similarity_handle; /* live.c */
+route_handler live_stats_handle;      /* live.c */
+route_handler live_drift_handle;      /* live.c */
+route_handler live_state_handle;      /* live.c */
+route_handler live_merge_handle;      /* live_admin.c */
+route_handler live_reset_handle;      /* live_admin.c */
+route_handler weights_reload_handle;  /* weights.c */
 
 #endif

@@ -5,14 +5,23 @@
 #include "base/size.h"
 #include "telemetry/log.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
+/* Of one set of the registry. */
+struct live_entry {
+    struct live_store *store;
+    size_t charged;
+    char digest[WEIGHT_SET_DIGEST_BYTES]; /* of the weights that its traffic had */
+};
+
 struct live_sets {
     const struct server_parts *parts;
-    struct live_store **stores; /* [registry->count] */
+    pthread_mutex_t lock;       /* of the entries and the share */
+    struct live_entry *entries; /* [registry->count] */
     struct budget_share share;
     char instance[33];
     uint64_t epoch_ms, epoch_at; /* the same moment by both clocks */
@@ -24,47 +33,54 @@ static void no_store(const struct weight_set *set, const char *reason, const cha
               LOG_STRING("remedy", remedy));
 }
 
-static struct live_store *create_store(struct live_sets *sets, const struct weight_set *set)
+/* An empty store for the set, or none. */
+static struct live_entry make_entry(struct live_sets *sets, const struct weight_set *set)
 {
     const struct server_parts *parts = sets->parts;
     const struct live_store_options options = {.num_layers = set->num_layers,
                                                .num_heads = set->shape.num_heads,
                                                .shards = pool_state(parts->pool).workers,
                                                .slice_s = parts->config->live.window_s / LIVE_SLICES,
-                                               .now = sets->epoch_at};
+                                               .now = clock_ns()};
+    struct live_entry entry = {0};
     struct error error;
-    size_t bytes;
+    strcpy(entry.digest, set->digest);
+    if (!set->ready || parts->config->live.sample_rate <= 0)
+        return entry;
     if (set->shape.num_heads > (size_t)parts->config->live.max_heads) {
         no_store(set, "no live statistics: it has more heads than live.max_heads", "raise live.max_heads");
-        return NULL;
+        return entry;
     }
-    if (!live_store_bytes(&options, &bytes))
-        bytes = SIZE_MAX;
-    if (!budget_take(parts->budget, &sets->share, bytes, &error)) {
+    if (!live_store_bytes(&options, &entry.charged))
+        entry.charged = SIZE_MAX;
+    if (!budget_take(parts->budget, &sets->share, entry.charged, &error)) {
         no_store(set, "no live statistics: they do not fit into limits.memory_budget_bytes",
                  "raise limits.memory_budget_bytes, or lower live.max_heads");
-        return NULL;
+        entry.charged = 0;
+        return entry;
     }
-    struct live_store *store = live_store_create(&options, &error);
-    if (!store) {
-        budget_give(parts->budget, &sets->share, bytes);
+    entry.store = live_store_create(&options, &error);
+    if (!entry.store) {
+        budget_give(parts->budget, &sets->share, entry.charged);
         no_store(set, "no live statistics: memory ran out", "give the server more memory, or lower live.max_heads");
+        entry.charged = 0;
     }
-    return store;
+    return entry;
 }
 
 struct live_sets *live_sets_create(const struct server_parts *parts)
 {
     struct live_sets *sets = calloc(1, sizeof *sets);
-    struct live_store **stores = calloc(parts->registry->count + 1, sizeof *stores);
+    struct live_entry *entries = calloc(parts->registry->count + 1, sizeof *entries);
     unsigned char seed[16];
     struct timespec now;
-    if (!sets || !stores) {
+    if (!sets || !entries) {
         free(sets);
-        free(stores);
+        free(entries);
         return NULL;
     }
-    *sets = (struct live_sets){.parts = parts, .stores = stores, .epoch_at = clock_ns()};
+    *sets = (struct live_sets){.parts = parts, .entries = entries, .epoch_at = clock_ns()};
+    pthread_mutex_init(&sets->lock, NULL);
     clock_gettime(CLOCK_REALTIME, &now);
     sets->epoch_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
     if (getrandom(seed, sizeof seed, 0) != (ssize_t)sizeof seed)
@@ -72,8 +88,7 @@ struct live_sets *live_sets_create(const struct server_parts *parts)
     for (size_t i = 0; i < sizeof seed; i++)
         snprintf(sets->instance + 2 * i, 3, "%02x", seed[i]);
     for (size_t i = 0; i < parts->registry->count; i++)
-        if (parts->registry->sets[i]->ready && parts->config->live.sample_rate > 0)
-            stores[i] = create_store(sets, parts->registry->sets[i]);
+        entries[i] = make_entry(sets, parts->registry->sets[i]);
     return sets;
 }
 
@@ -82,19 +97,35 @@ void live_sets_free(struct live_sets *sets)
     if (!sets)
         return;
     for (size_t i = 0; i < sets->parts->registry->count; i++)
-        live_store_release(sets->stores[i]);
+        live_store_release(sets->entries[i].store);
     budget_give_all(sets->parts->budget, &sets->share);
-    free(sets->stores);
+    pthread_mutex_destroy(&sets->lock);
+    free(sets->entries);
     free(sets);
 }
 
 struct live_store *live_sets_find(struct live_sets *sets, const struct weight_set *set)
 {
     const struct weights_registry *registry = sets->parts->registry;
-    for (size_t i = 0; i < registry->count; i++)
-        if (registry->sets[i] == set)
-            return live_store_hold(sets->stores[i]);
-    return NULL;
+    struct live_store *store = NULL;
+    pthread_mutex_lock(&sets->lock);
+    for (size_t i = 0; i < registry->count && !store; i++)
+        if (registry->sets[i] == set && strcmp(sets->entries[i].digest, set->digest) == 0)
+            store = live_store_hold(sets->entries[i].store);
+    pthread_mutex_unlock(&sets->lock);
+    return store;
+}
+
+void live_sets_reload(struct live_sets *sets, size_t index, const struct weight_set *set)
+{
+    struct live_entry *entry = &sets->entries[index];
+    pthread_mutex_lock(&sets->lock);
+    if (strcmp(entry->digest, set->digest) != 0) {
+        live_store_release(entry->store);
+        budget_give(sets->parts->budget, &sets->share, entry->charged);
+        *entry = make_entry(sets, set);
+    }
+    pthread_mutex_unlock(&sets->lock);
 }
 
 const char *live_sets_instance(const struct live_sets *sets)

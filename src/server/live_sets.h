@@ -15,6 +15,9 @@ void live_sets_free(struct live_sets *sets);
 /* The store of a set of the registry, held for the caller (live_store_release); NULL: it has none. */
 struct live_store *live_sets_find(struct live_sets *sets, const struct weight_set *set);
 
+/* The set of that place in the registry is to be replaced by this one: other weights begin with nothing. */
+void live_sets_reload(struct live_sets *sets, size_t index, const struct weight_set *set);
+
 /* "1b3c..": of this run of this server. */
 const char *live_sets_instance(const struct live_sets *sets);
 

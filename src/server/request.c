@@ -51,6 +51,7 @@ struct request *request_create(struct server *server, const char *target)
     request->arrived = clock_ns();
     request->deadline = request->proxy_deadline = CLOCK_NEVER;
     request_id_make(request->id);
+    request->registry_turn = registry_enter(server->parts.registry);
     return request;
 }
 
@@ -72,6 +73,7 @@ void request_end(struct request *request)
     while (request->n_held)
         arena_store_put(server->parts.arenas, &request->held[--request->n_held]);
     budget_give_all(server->parts.budget, &request->share);
+    registry_leave(server->parts.registry, request->registry_turn);
     request_store_put(&server->requests, request);
 }
 

@@ -76,6 +76,7 @@ struct request {
     struct error refusal;      /* code ERROR_NONE: it is not refused */
     struct answer answer;
     struct timing timing;
+    unsigned registry_turn;     /* weight sets that it has found are there until it ends */
     const char *weights;        /* the set's name, for the log; NULL: none */
     struct usage *usage;        /* that set's counters */
     struct request *next_spare; /* among the requests that have ended */

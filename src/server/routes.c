@@ -33,6 +33,7 @@ static const struct route ROUTES[] = {
     {"POST", "/v1/heads/reset", live_reset_handle, admin_accept, JSON},
     {"GET", "/v1/weights", weights_list_handle, NULL, JSON},
     {"GET", "/v1/weights/{name}", weights_get_handle, NULL, JSON},
+    {"POST", "/v1/weights/{name}/reload", weights_reload_handle, admin_accept, JSON},
     {"GET", "/healthz", healthz_handle, NULL, JSON},
     {"GET", "/readyz", readyz_handle, NULL, JSON},
     {"GET", "/openapi.json", openapi_handle, NULL, JSON},

@@ -17,7 +17,7 @@ struct server;
 /* What the server works with; all of it must outlive the server. */
 struct server_parts {
     const struct config *config;
-    const struct weights_registry *registry;
+    struct weights_registry *registry;
     struct memory_budget *budget;
     struct arena_store *arenas;
     struct pool *pool;

@@ -1,4 +1,6 @@
-/* Owns all weight sets of the process. Built by the starting thread; afterwards any thread looks sets up. */
+/* Owns all weight sets of the process. Built by the starting thread; afterwards any thread looks sets up. A set that
+ * was replaced can be in use by whoever had entered before: it is freed once each turn was seen without users, since
+ * nobody who enters later finds it. */
 #include "weights/registry.h"
 
 #include "base/nearest.h"
@@ -26,11 +28,19 @@ static void add_fault(struct faults *faults, const struct config *config, size_t
                has_folder ? entry->path : "", has_folder ? ")" : "");
 }
 
+/* A set that was replaced. */
+struct retired_set {
+    struct weight_set *set;
+    bool unused[2]; /* the turn was seen without users */
+    struct retired_set *next;
+};
+
 bool registry_load(const struct config *config, struct weights_registry *registry, struct faults *faults,
                    struct faults *warnings)
 {
     bool complete = true;
-    *registry = (struct weights_registry){.sets = calloc(config->weights_count + 1, sizeof *registry->sets)};
+    *registry = (struct weights_registry){.sets = calloc(config->weights_count + 1, sizeof *registry->sets),
+                                          .lock = PTHREAD_MUTEX_INITIALIZER};
     if (!registry->sets) {
         faults->out_of_memory = true;
         return false;
@@ -138,10 +148,70 @@ const struct weight_set *registry_find(const struct weights_registry *registry, 
     return set;
 }
 
+unsigned registry_enter(struct weights_registry *registry)
+{
+    const unsigned turn = atomic_load(&registry->turn) & 1;
+    atomic_fetch_add(&registry->users[turn], 1);
+    return turn;
+}
+
+/* With the lock held: frees what nobody uses any more. */
+static void free_unused(struct weights_registry *registry)
+{
+    struct retired_set *first = registry->retired, **at = &first;
+    while (*at) {
+        struct retired_set *retired = *at;
+        for (size_t turn = 0; turn < 2; turn++)
+            retired->unused[turn] |= atomic_load(&registry->users[turn]) == 0;
+        if (retired->unused[0] && retired->unused[1]) {
+            *at = retired->next;
+            weight_set_free(retired->set);
+            free(retired);
+        } else {
+            at = &retired->next;
+        }
+    }
+    registry->retired = first;
+    /* Those who come now leave the other turn to empty. */
+    if (first && atomic_load(&registry->users[(registry->turn & 1) ^ 1]) == 0)
+        registry->turn ^= 1;
+}
+
+void registry_leave(struct weights_registry *registry, unsigned turn)
+{
+    if (atomic_fetch_sub(&registry->users[turn], 1) > 1 || !registry->retired)
+        return;
+    pthread_mutex_lock(&registry->lock);
+    free_unused(registry);
+    pthread_mutex_unlock(&registry->lock);
+}
+
+bool registry_replace(struct weights_registry *registry, size_t index, struct weight_set *set, struct error *error)
+{
+    struct retired_set *retired = malloc(sizeof *retired);
+    if (!retired)
+        return error_out_of_memory(error);
+    pthread_mutex_lock(&registry->lock);
+    *retired = (struct retired_set){.set = registry->sets[index], .next = registry->retired};
+    registry->sets[index] = set;
+    if (registry->fallback == retired->set)
+        registry->fallback = set;
+    registry->retired = retired;
+    free_unused(registry);
+    pthread_mutex_unlock(&registry->lock);
+    return true;
+}
+
 void registry_free(struct weights_registry *registry)
 {
+    while (registry->retired) {
+        struct retired_set *retired = registry->retired;
+        registry->retired = retired->next;
+        weight_set_free(retired->set);
+        free(retired);
+    }
     for (size_t i = 0; i < registry->count; i++)
         weight_set_free(registry->sets[i]);
     free(registry->sets);
-    *registry = (struct weights_registry){0};
+    *registry = (struct weights_registry){.lock = PTHREAD_MUTEX_INITIALIZER};
 }
