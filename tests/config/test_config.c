@@ -264,19 +264,19 @@ START_TEST(what_is_not_supported_is_refused)
 {
     struct loaded loaded;
     load_text(&loaded,
-              "{\n\"admin\": {\"listen\": \"127.0.0.1:9\",\n\"token_file\": \"t\"},\n"
+              "{\n\"admin\": {\"listen\": \"127.0.0.1:9\",\n\"token_file\": 5},\n"
               "\"tls\": {\"cert_file\": \"c\",\n\"key_file\": \"k\",\n\"client_ca_file\": \"\"},\n"
               "\"cors\": {\"allowed_origins\": [\"https://a.example\"]},\n\"tracing\": {\"endpoint\": "
               "\"http://c:4318\",\n\"sample_rate\": 2}}",
               NULL);
-    EXPECT_FAULTS(&loaded, {2, "/admin/listen", {"not supported"}}, {3, "/admin/token_file", {"not supported"}},
+    EXPECT_FAULTS(&loaded, {2, "/admin/listen", {"not supported"}}, {3, "/admin/token_file", {"a string or null, got 5"}},
                   {4, "/tls/cert_file", {"not supported"}}, {5, "/tls/key_file", {"not supported"}},
                   {6, "/tls/client_ca_file", {"not supported"}}, {7, "/cors/allowed_origins/0", {"not supported"}},
                   {8, "/tracing/endpoint", {"not supported"}}, {9, "/tracing/sample_rate", {"from 0 to 1, got 2"}});
     loaded_free(&loaded);
 
-    load_text(&loaded, "{\"admin\": {\"token_file\": 5}}", NULL);
-    EXPECT_FAULTS(&loaded, {1, "/admin/token_file", {"a string or null, got 5"}});
+    load_text(&loaded, "{\"admin\": {\"listen\": 5}}", NULL);
+    EXPECT_FAULTS(&loaded, {1, "/admin/listen", {"a string or null, got 5"}});
     loaded_free(&loaded);
 }
 END_TEST
