@@ -10,7 +10,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Sequences of up to so many rows always come in one unit. */
+/* Sequences of up to so many rows always come in one unit: no unit that is one of several has fewer (attend_divide.c).
+ */
 #define ROWS_OF_A_UNIT ((size_t)16)
 
 struct observed_input {

@@ -12,17 +12,6 @@
 #include <math.h>
 #include <string.h>
 
-/* No fewer rows to a unit than this where a head is split: each lane that works on a head packs its keys and values for
- * itself, which takes as long as some 20 rows. */
-#define UNIT_ROWS_LEAST 48
-#define UNITS_PER_LANE  16
-
-/* The tiles of all heads of an observed unit stay in L2, or not far from it; where keys are many, rows are few, and
- * each key and value is read for at least so many. */
-#define OBSERVED_FLOATS       ((size_t)192 * 1024)
-#define OBSERVED_ROWS_STEP    ((size_t)48)
-#define OBSERVED_ROWS_LARGEST ((size_t)144)
-
 /* One lane's memory: this, then its arrays. */
 struct lane {
     size_t packed_sequence, packed_kv_head; /* whose keys and values the panels hold; SIZE_MAX: nobody's */
@@ -91,75 +80,10 @@ static void open_lane(const struct batch *batch, unsigned lane)
         *arrays[i] = arena_take(&memory, bytes[i]);
 }
 
-static double row_flop(const struct attention_shape *shape, const struct sequence *s)
-{
-    return 2.0 * (double)s->n_keys * (double)(shape->d_k + shape->d_v);
-}
-
-static double attention_flop(const struct batch *batch)
-{
-    double flop = 0;
-    for (size_t i = 0; i < batch->extent.n_sequences; i++)
-        flop += row_flop(&batch->layer->shape, &batch->sequences[i]) * (double)batch->sequences[i].n_queries;
-    return flop * (double)batch->layer->shape.num_heads;
-}
-
 /* a / b without the processor's division, which a small unit would wait for, where b is 1 more often than not. */
 static size_t divide(size_t a, size_t b)
 {
     return a < b ? 0 : b == 1 ? a : a / b;
-}
-
-size_t attend_observed_rows(const struct attention_shape *shape, size_t n_queries, size_t n_keys, unsigned lanes,
-                            bool *shared)
-{
-    const size_t fit = OBSERVED_FLOATS / shape->num_heads / n_keys / OBSERVED_ROWS_STEP * OBSERVED_ROWS_STEP;
-    size_t rows = size_min(size_max(fit, OBSERVED_ROWS_STEP), OBSERVED_ROWS_LARGEST);
-    if (lanes > 1)
-        rows = size_min(rows, size_max((n_queries + lanes - 1) / lanes, UNIT_ROWS_LEAST));
-    *shared = n_queries > rows;
-    return size_min(rows, n_queries);
-}
-
-bool attend_panel_floats(const struct attention_shape *shape, size_t n_keys, size_t *floats)
-{
-    size_t keys, values;
-    return size_multiply(shape->d_k, kernel_padded(n_keys), &keys) &&
-           size_multiply(kernel_padded(shape->d_v), n_keys, &values) && size_add(keys, values, &keys) &&
-           size_multiply(keys, shape->num_kv_heads, floats);
-}
-
-static size_t units_of(const struct batch *batch, const struct sequence *s)
-{
-    return s->observed ? s->units_per_head : batch->layer->shape.num_heads * s->units_per_head;
-}
-
-void attend_divide(struct batch *batch, unsigned lanes)
-{
-    const struct attention_shape *shape = &batch->layer->shape;
-    const double share = attention_flop(batch) / ((double)lanes * UNITS_PER_LANE);
-    const double most = lanes > 1 ? fmin(share, TILE_FLOP_MOST) : TILE_FLOP_MOST;
-    float *panels = batch->panels;
-    size_t unit = 0;
-    for (size_t i = 0; i < batch->extent.n_sequences; i++) {
-        struct sequence *s = &batch->sequences[i];
-        const double rows = fmax(most / row_flop(shape, s), UNIT_ROWS_LEAST);
-        s->first_unit = unit;
-        s->unit_rows = rows < (double)s->n_queries ? (size_t)rows : size_max(s->n_queries, 1);
-        s->tile_rows = s->n_keys > 0 ? batch_tile_rows(s->n_keys) : 1;
-        s->observed = s->input->observed && s->n_queries > 0;
-        if (s->observed) {
-            bool shared;
-            size_t floats;
-            s->unit_rows = s->tile_rows = attend_observed_rows(shape, s->n_queries, s->n_keys, lanes, &shared);
-            if (shared && attend_panel_floats(shape, s->n_keys, &floats)) {
-                s->panels = panels;
-                panels += floats;
-            }
-        }
-        s->units_per_head = (s->n_queries + s->unit_rows - 1) / s->unit_rows;
-        unit += units_of(batch, s);
-    }
 }
 
 /* The last sequence whose first unit is not behind `unit`: those without units are passed over. */
@@ -548,6 +472,6 @@ bool batch_attend(const struct batch *batch, struct work *work)
                     (double)batch->extent.panel_floats * SPLIT_FLOP_PER_FLOAT, pack_shared, batch))
         return false;
     const struct sequence *last = &batch->sequences[n_sequences - 1];
-    const size_t units = last->first_unit + units_of(batch, last);
-    return work_split(work, units, attention_flop(batch), attend_unit, batch);
+    const size_t units = last->first_unit + attend_units(batch, last);
+    return work_split(work, units, attend_flop(batch), attend_unit, batch);
 }

@@ -143,6 +143,10 @@ size_t attend_observed_rows(const struct attention_shape *shape, size_t n_querie
                             bool *shared);
 /* Floats of the shared panels of a sequence. False on overflow. */
 bool attend_panel_floats(const struct attention_shape *shape, size_t n_keys, size_t *floats);
+/* Floating-point operations of the attention of all sequences. */
+double attend_flop(const struct batch *batch);
+/* The units of a sequence. */
+size_t attend_units(const struct batch *batch, const struct sequence *s);
 /* Sets first_unit, units_per_head, unit_rows and tile_rows of the sequences. */
 void attend_divide(struct batch *batch, unsigned lanes);
 

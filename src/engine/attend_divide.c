@@ -1,0 +1,90 @@
+/* How the attention of a batch is cut into units of work: see attend.c. Entered by the thread that lays out the batch.
+ */
+
+#include "engine/batch.h"
+
+#include "base/size.h"
+
+#include <math.h>
+
+/* No fewer rows to a unit than this where a head is split: each lane that works on a head packs its keys and values for
+ * itself, which takes as long as some 20 rows. */
+#define UNIT_ROWS_LEAST 48
+#define UNITS_PER_LANE  16
+
+/* The tiles of all heads of an observed unit stay in L2, or not far from it. Where keys are many, rows are few, and
+ * each key and value is read for at least so many; where heads are many too, for fewer, lest the tiles take much
+ * memory. */
+#define OBSERVED_FLOATS       ((size_t)192 * 1024)
+#define OBSERVED_FLOATS_MOST  ((size_t)2 * 1024 * 1024)
+#define OBSERVED_ROWS_STEP    ((size_t)12)
+#define OBSERVED_ROWS_LARGEST ((size_t)144)
+#define OBSERVED_ROWS_LEAST   ((size_t)48)
+#define OBSERVED_ROWS_FEWEST  ((size_t)24)
+
+static double row_flop(const struct attention_shape *shape, const struct sequence *s)
+{
+    return 2.0 * (double)s->n_keys * (double)(shape->d_k + shape->d_v);
+}
+
+double attend_flop(const struct batch *batch)
+{
+    double flop = 0;
+    for (size_t i = 0; i < batch->extent.n_sequences; i++)
+        flop += row_flop(&batch->layer->shape, &batch->sequences[i]) * (double)batch->sequences[i].n_queries;
+    return flop * (double)batch->layer->shape.num_heads;
+}
+
+size_t attend_observed_rows(const struct attention_shape *shape, size_t n_queries, size_t n_keys, unsigned lanes,
+                            bool *shared)
+{
+    const size_t fit = OBSERVED_FLOATS / shape->num_heads / n_keys / OBSERVED_ROWS_STEP * OBSERVED_ROWS_STEP;
+    const bool many = OBSERVED_FLOATS_MOST / OBSERVED_ROWS_LEAST / shape->num_heads < n_keys;
+    size_t rows = size_max(fit, many ? OBSERVED_ROWS_FEWEST : OBSERVED_ROWS_LEAST);
+    rows = size_min(rows, OBSERVED_ROWS_LARGEST);
+    if (lanes > 1)
+        rows = size_min(rows, size_max((n_queries + lanes - 1) / lanes, UNIT_ROWS_LEAST));
+    *shared = n_queries > rows;
+    return size_min(rows, n_queries);
+}
+
+bool attend_panel_floats(const struct attention_shape *shape, size_t n_keys, size_t *floats)
+{
+    size_t keys, values;
+    return size_multiply(shape->d_k, kernel_padded(n_keys), &keys) &&
+           size_multiply(kernel_padded(shape->d_v), n_keys, &values) && size_add(keys, values, &keys) &&
+           size_multiply(keys, shape->num_kv_heads, floats);
+}
+
+size_t attend_units(const struct batch *batch, const struct sequence *s)
+{
+    return s->observed ? s->units_per_head : batch->layer->shape.num_heads * s->units_per_head;
+}
+
+void attend_divide(struct batch *batch, unsigned lanes)
+{
+    const struct attention_shape *shape = &batch->layer->shape;
+    const double share = attend_flop(batch) / ((double)lanes * UNITS_PER_LANE);
+    const double most = lanes > 1 ? fmin(share, TILE_FLOP_MOST) : TILE_FLOP_MOST;
+    float *panels = batch->panels;
+    size_t unit = 0;
+    for (size_t i = 0; i < batch->extent.n_sequences; i++) {
+        struct sequence *s = &batch->sequences[i];
+        const double rows = fmax(most / row_flop(shape, s), UNIT_ROWS_LEAST);
+        s->first_unit = unit;
+        s->unit_rows = rows < (double)s->n_queries ? (size_t)rows : size_max(s->n_queries, 1);
+        s->tile_rows = s->n_keys > 0 ? batch_tile_rows(s->n_keys) : 1;
+        s->observed = s->input->observed && s->n_queries > 0;
+        if (s->observed) {
+            bool shared;
+            size_t floats;
+            s->unit_rows = s->tile_rows = attend_observed_rows(shape, s->n_queries, s->n_keys, lanes, &shared);
+            if (shared && attend_panel_floats(shape, s->n_keys, &floats)) {
+                s->panels = panels;
+                panels += floats;
+            }
+        }
+        s->units_per_head = (s->n_queries + s->unit_rows - 1) / s->unit_rows;
+        unit += attend_units(batch, s);
+    }
+}
