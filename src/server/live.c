@@ -26,8 +26,7 @@ struct live_call {
     const struct live_document *document;
     struct live_query query;
     const struct weight_set *set;
-    struct live_store *store; /* held; NULL: nothing is kept, and nothing has come */
-    size_t charged;
+    struct live_store *store; /* held while it is looked at; NULL: nothing is kept, and nothing has come */
 };
 
 /* What there is to read: the sums, and for drift those before the window. */
@@ -233,13 +232,12 @@ static bool answer(struct request *request, const struct live_call *call, struct
     return done;
 }
 
-static void drop(struct request *request, struct live_call *call)
+static bool find_and_answer(struct request *request, struct live_call *call, struct error *error)
 {
-    const size_t charged = call->charged;
+    call->store = live_sets_find(request->server->live, call->set);
+    const bool answered = answer(request, call, error);
     live_store_release(call->store);
-    live_query_free(&call->query);
-    request_drop_work(request);
-    request_discharge(request, charged);
+    return answered;
 }
 
 static void run(struct job *job, enum job_end end)
@@ -251,9 +249,9 @@ static void run(struct job *job, enum job_end end)
         error_set(&error, ERROR_DRAINING,
                   "the server is stopping, and this request's work had not begun; send it to another replica");
     if (end == JOB_DROPPED || request_lapsed(request, request->submitted != 0, &error) != ERROR_NONE ||
-        !answer(request, call, &error))
+        !find_and_answer(request, call, &error))
         request_fail(request, &error);
-    drop(request, call);
+    request_drop_work(request); /* and with it *call; what it was charged is given back when the request ends */
     content_coding_shorten_answer(request);
     if (request->submitted)
         request_resume(request);
@@ -279,29 +277,44 @@ static bool find(struct request *request, struct live_call *call, struct error *
                      call->set->name, call->set->shape.num_heads, (long long)config->live.max_heads);
 }
 
+/* Answers 304 where that is right. */
+static bool is_known(struct request *request, const struct live_call *call)
+{
+    const struct live_stamp stamp = stamp_now(call);
+    char etag[32];
+    tag_of(request, call, &stamp, etag);
+    return request_not_modified(request, etag);
+}
+
+static struct live_call *create(struct request *request, const struct live_document *document, struct error *error)
+{
+    const size_t heads = live_query_heads(request->target) * sizeof(uint32_t);
+    struct live_call *call;
+    size_t bytes = 0;
+    if (!arena_need(&bytes, sizeof *call) || !arena_need(&bytes, heads) ||
+        !request_take_memory(request, bytes, false, &request->work, error))
+        return NULL;
+    call = arena_take(&request->work, sizeof *call);
+    *call = (struct live_call){.document = document};
+    return live_query_read(request->target, document->parameters, request->server->parts.config,
+                           arena_take(&request->work, heads), &call->query, error)
+               ? call
+               : NULL;
+}
+
 static void handle(struct request *request, const struct live_document *document)
 {
-    struct live_call *call;
     struct error error;
-    char etag[32];
-    if (!request_take_memory(request, sizeof *call, false, &request->work, &error)) {
+    struct live_call *call = create(request, document, &error);
+    if (!call || !find(request, call, &error)) {
         request_fail(request, &error);
         return;
     }
-    call = arena_take(&request->work, sizeof *call);
-    *call = (struct live_call){.document = document, .charged = sizeof *call};
-    if (!live_query_read(request->target, document->parameters, request->server->parts.config, &call->query, &error) ||
-        !find(request, call, &error)) {
-        request_fail(request, &error);
-        drop(request, call);
+    const bool known = is_known(request, call);
+    live_store_release(call->store);
+    call->store = NULL; /* the job may never come to run */
+    if (known)
         return;
-    }
-    const struct live_stamp stamp = stamp_now(call);
-    tag_of(request, call, &stamp, etag);
-    if (request_not_modified(request, etag)) {
-        drop(request, call);
-        return;
-    }
     const double heads = (double)call->set->shape.num_heads;
     request->job.run = run;
     request->job.flop = FLOP_PER_NUMBER * heads * (heads + 32);

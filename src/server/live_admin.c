@@ -20,11 +20,11 @@ void live_reset_handle(struct request *request)
     struct live_query query;
     struct error error;
     const struct weight_set *set = NULL;
-    if (live_query_read(request->target, 1u << LIVE_PARAMETER_WEIGHTS, request->server->parts.config, &query, &error)) {
+    if (live_query_read(request->target, 1u << LIVE_PARAMETER_WEIGHTS, request->server->parts.config, NULL, &query,
+                        &error)) {
         set = registry_find(request->server->parts.registry, *query.weights ? query.weights : NULL, &error);
         error.has_pointer = false;
     }
-    live_query_free(&query);
     if (!set) {
         request_fail(request, &error);
         return;

@@ -110,14 +110,9 @@ static bool read_window(const char *value, const struct config *config, struct l
     return true;
 }
 
-static bool read_heads(const char *value, struct live_query *query, struct error *error)
+static bool read_heads(const char *value, uint32_t *heads, struct live_query *query, struct error *error)
 {
-    size_t count = 1;
-    for (const char *c = value; *c; c++)
-        count += *c == ',';
-    query->heads = malloc(count * sizeof *query->heads);
-    if (!query->heads)
-        return error_out_of_memory(error);
+    query->heads = heads;
     for (const char *at = value;; at++) {
         char *end = NULL;
         const unsigned long head = isdigit((unsigned char)*at) ? strtoul(at, &end, 10) : ULONG_MAX;
@@ -161,7 +156,7 @@ static bool read_statistics(char *value, struct live_query *query, struct error 
     return true;
 }
 
-static bool read_value(enum live_parameter parameter, char *value, const struct config *config,
+static bool read_value(enum live_parameter parameter, char *value, const struct config *config, uint32_t *heads,
                        struct live_query *query, struct error *error)
 {
     double number = 0;
@@ -189,7 +184,7 @@ static bool read_value(enum live_parameter parameter, char *value, const struct 
         query->similarity.max_pairs = (size_t)number;
         return true;
     case LIVE_PARAMETER_HEADS:
-        return read_heads(value, query, error);
+        return read_heads(value, heads, query, error);
     case LIVE_PARAMETER_STATISTICS:
         return read_statistics(value, query, error);
     case LIVE_PARAMETER_MIN_EFFECT:
@@ -215,7 +210,7 @@ static bool unknown_parameter(const char *name, unsigned allowed, struct error *
 }
 
 static bool read_parameter(const char *at, size_t length, unsigned allowed, unsigned *seen, const struct config *config,
-                           struct live_query *query, struct error *error)
+                           uint32_t *heads, struct live_query *query, struct error *error)
 {
     char name[64], value[VALUE_BYTES];
     const char *equals = memchr(at, '=', length), *behind = equals ? equals + 1 : at + length;
@@ -232,11 +227,16 @@ static bool read_parameter(const char *at, size_t length, unsigned allowed, unsi
     *seen |= 1u << i;
     if (!decode(behind, (size_t)(at + length - behind), value, sizeof value))
         return error_set(error, ERROR_INVALID, "query parameter %s: the value is broken or too long", name);
-    return read_value((enum live_parameter)i, value, config, query, error);
+    return read_value((enum live_parameter)i, value, config, heads, query, error);
 }
 
-bool live_query_read(const char *target, unsigned allowed, const struct config *config, struct live_query *query,
-                     struct error *error)
+size_t live_query_heads(const char *target)
+{
+    return strlen(target) / 2 + 1; /* a digit and a comma each */
+}
+
+bool live_query_read(const char *target, unsigned allowed, const struct config *config, uint32_t *heads,
+                     struct live_query *query, struct error *error)
 {
     const char *at = target + strcspn(target, "?#");
     unsigned seen = 0;
@@ -249,17 +249,11 @@ bool live_query_read(const char *target, unsigned allowed, const struct config *
         return true;
     do {
         const size_t length = strcspn(++at, "&#");
-        if (length && !read_parameter(at, length, allowed, &seen, config, query, error))
+        if (length && !read_parameter(at, length, allowed, &seen, config, heads, query, error))
             return false;
         at += length;
     } while (*at == '&');
     return true;
-}
-
-void live_query_free(struct live_query *query)
-{
-    free(query->heads);
-    query->heads = NULL;
 }
 
 bool live_query_check_heads(const struct live_query *query, size_t num_heads, struct error *error)

@@ -32,16 +32,19 @@ struct live_query {
     unsigned slices; /* of the window; 0: no window */
     struct live_similarity_question similarity;
     struct drift_limits drift;
-    uint32_t *heads; /* [n_heads], malloc's; NULL: all */
+    uint32_t *heads; /* [n_heads], the caller's memory; NULL: all */
     size_t n_heads;
     bool statistics[HEAD_STATISTIC_COUNT];
 };
 
-/* Reads the query of a request target, of which `allowed` (bits of live_parameter) are this route's. ERROR_INVALID, or
- * ERROR_OUT_OF_MEMORY. Free it either way. */
-bool live_query_read(const char *target, unsigned allowed, const struct config *config, struct live_query *query,
-                     struct error *error);
-void live_query_free(struct live_query *query);
+/* Heads that the query of a target may name at most. */
+size_t live_query_heads(const char *target);
+
+/* Reads the query of a request target, of which `allowed` (bits of live_parameter) are this route's; `heads`
+ * [live_query_heads] is for those it names, and may be NULL where it may name none. ERROR_INVALID or
+ * ERROR_UNKNOWN_MEMBER. */
+bool live_query_read(const char *target, unsigned allowed, const struct config *config, uint32_t *heads,
+                     struct live_query *query, struct error *error);
 
 /* Once the set is known: whether it has all the heads that were asked for. */
 bool live_query_check_heads(const struct live_query *query, size_t num_heads, struct error *error);
