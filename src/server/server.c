@@ -20,7 +20,7 @@ struct server *server_start(const struct server_parts *parts, struct error *erro
     request_store_init(&server->requests);
     gzip_store_init(&server->gzip, (int)parts->config->compression.level);
     server->usage = usage_create(parts->registry->count);
-    server->live = live_sets_create(parts);
+    server->live = live_sets_create(&server->parts);
     if (!server->usage || !server->live) {
         error_out_of_memory(error);
         goto fail_memory;
