@@ -1,13 +1,16 @@
-/* The two formats around deflate, and libdeflate's working memory: see gzip.h. Headers and trailers are read here,
- * since libdeflate does not say which part of them is wrong. */
+/* The two formats around deflate, and the working memory of libdeflate and zlib: see gzip.h. Headers and trailers are
+ * read here, since neither says which part of them is wrong, and zlib's checksums are slow. */
 #include "codec/gzip.h"
 
 #include "base/size.h"
 #include "codec/deflate_fault.h"
 
+#define ZLIB_CONST /* its input is const */
 #include <libdeflate.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
 
 #define GZIP_HEADER  10
 #define GZIP_TRAILER 8
@@ -20,12 +23,15 @@
 /* What JSON of numbers is compressed to, and somewhat more, where nothing else is known. */
 #define USUAL_RATIO 4
 
-/* A fault in more than this is not looked for: it would take longer than to decompress the same, intact. */
-#define FAULT_BYTES ((size_t)1 << 20)
+/* A fault in more than this is not looked for by deflate_fault, which cannot be interrupted: at worst, where all blocks
+ * are empty, it takes 0.15 us a byte. */
+#define FAULT_BYTES ((size_t)64 << 10)
 
 struct gzip_state {
     struct libdeflate_compressor *compressor; /* NULL: it has not compressed yet */
     struct libdeflate_decompressor *decompressor;
+    bool inflates;   /* `stream` is zlib's: it has decompressed in steps before */
+    z_stream stream; /* zlib holds its address */
     struct gzip_state *next;
 };
 
@@ -43,6 +49,8 @@ void gzip_store_free(struct gzip_store *store)
         store->first = state->next;
         libdeflate_free_compressor(state->compressor);
         libdeflate_free_decompressor(state->decompressor);
+        if (state->inflates)
+            inflateEnd(&state->stream);
         free(state);
     }
     pthread_mutex_destroy(&store->lock);
@@ -155,10 +163,10 @@ static bool pass_gzip_header(const unsigned char *data, size_t length, size_t *a
     for (unsigned flag = FNAME; flag <= FCOMMENT; flag <<= 1) {
         if (!(flags & flag))
             continue;
-        while (end < length && data[end])
-            end++;
-        if (end++ == length)
+        const unsigned char *zero = memchr(data + end, 0, length - end);
+        if (!zero)
             return cut_short(error, "gzip", "header", length);
+        end = (size_t)(zero - data) + 1;
     }
     if (flags & FHCRC) {
         if (length - end < 2)
@@ -187,6 +195,36 @@ static bool pass_zlib_header(const unsigned char *data, size_t length, size_t *a
     return true;
 }
 
+static const char *name_of(enum coding coding)
+{
+    return coding == CODING_GZIP ? "gzip" : "deflate";
+}
+
+static bool pass_header(enum coding coding, const unsigned char *data, size_t length, size_t *at, struct error *error)
+{
+    return (coding == CODING_GZIP ? pass_gzip_header : pass_zlib_header)(data, length, at, error);
+}
+
+/* Of nothing. */
+static uint32_t first_checksum(enum coding coding)
+{
+    return coding == CODING_GZIP ? 0 : 1;
+}
+
+/* Of what had `before` and, behind it, `text` [length]. */
+static uint32_t checksum(enum coding coding, uint32_t before, const void *text, size_t length)
+{
+    return (coding == CODING_GZIP ? libdeflate_crc32 : libdeflate_adler32)(before, text, length);
+}
+
+static bool broken(struct error *error, const char *name, const char *fault, size_t at, size_t length)
+{
+    return error_set(error, ERROR_BAD_ENCODING,
+                     "the %s body is broken: the compressed data %s, at byte %zu of %zu; send all of it, undamaged",
+                     name, fault, at, length);
+}
+
+/* `begin`: where the compressed data begins. */
 static bool damaged(struct error *error, const char *name, const unsigned char *data, size_t length, size_t begin)
 {
     size_t at;
@@ -194,22 +232,19 @@ static bool damaged(struct error *error, const char *name, const unsigned char *
     if (!fault)
         return error_set(error, ERROR_BAD_ENCODING, "the %s body of %zu bytes is damaged or cut short; send it again",
                          name, length);
-    return error_set(error, ERROR_BAD_ENCODING,
-                     "the %s body is broken: the compressed data %s, at byte %zu of %zu; send all of it, undamaged",
-                     name, fault, begin + at, length);
+    return broken(error, name, fault, begin + at, length);
 }
 
-/* The trailer begins at `at`. */
-static bool check_trailer(enum coding coding, const unsigned char *data, size_t length, size_t at, const void *text,
+/* The trailer begins at `at`; `found` is the checksum of the text. */
+static bool check_trailer(enum coding coding, const unsigned char *data, size_t length, size_t at, uint32_t found,
                           size_t text_length, struct error *error)
 {
     const bool gzip = coding == CODING_GZIP;
-    const char *name = gzip ? "gzip" : "deflate";
+    const char *name = name_of(coding);
     const size_t trailer = gzip ? GZIP_TRAILER : ZLIB_TRAILER, end = at + trailer;
     if (length - at < trailer)
         return cut_short(error, name, "trailer", length);
     const uint32_t told = gzip ? little_endian(data + at) : big_endian(data + at);
-    const uint32_t found = gzip ? libdeflate_crc32(0, text, text_length) : libdeflate_adler32(1, text, text_length);
     if (told != found)
         return error_set(error, ERROR_BAD_ENCODING,
                          "the checksum of the %s body is wrong: it says %08x, its %zu bytes have %08x; the body was "
@@ -234,7 +269,7 @@ static enum gzip_end decompress(struct libdeflate_decompressor *decompressor, en
                                 size_t *decompressed, struct error *error)
 {
     size_t begin, taken, written;
-    if (!(coding == CODING_GZIP ? pass_gzip_header : pass_zlib_header)(data, length, &begin, error))
+    if (!pass_header(coding, data, length, &begin, error))
         return GZIP_FAILED;
     switch (
         libdeflate_deflate_decompress_ex(decompressor, data + begin, length - begin, to, capacity, &taken, &written)) {
@@ -243,10 +278,11 @@ static enum gzip_end decompress(struct libdeflate_decompressor *decompressor, en
     case LIBDEFLATE_INSUFFICIENT_SPACE:
         return GZIP_LONGER;
     default:
-        damaged(error, coding == CODING_GZIP ? "gzip" : "deflate", data, length, begin);
+        damaged(error, name_of(coding), data, length, begin);
         return GZIP_FAILED;
     }
-    if (!check_trailer(coding, data, length, begin + taken, to, written, error))
+    if (!check_trailer(coding, data, length, begin + taken, checksum(coding, first_checksum(coding), to, written),
+                       written, error))
         return GZIP_FAILED;
     *decompressed = written;
     return GZIP_DONE;
@@ -266,4 +302,111 @@ enum gzip_end gzip_decompress(struct gzip_store *store, enum coding coding, cons
     if (state)
         put_state(store, state);
     return end;
+}
+
+/* ---- decompression in steps */
+
+static void *take_memory(void *opaque, unsigned count, unsigned bytes)
+{
+    (void)opaque;
+    return calloc(count, bytes);
+}
+
+static void give_memory(void *opaque, void *memory)
+{
+    (void)opaque;
+    free(memory);
+}
+
+/* Bare deflate: zlib is to see neither header nor trailer. */
+static bool begin_stream(struct gzip_state *state)
+{
+    if (!state->inflates) {
+        state->stream = (z_stream){.zalloc = take_memory, .zfree = give_memory};
+        state->inflates = inflateInit2(&state->stream, -MAX_WBITS) == Z_OK;
+        return state->inflates;
+    }
+    return inflateReset(&state->stream) == Z_OK;
+}
+
+bool gzip_steps_begin(struct gzip_steps *steps, struct gzip_store *store, enum coding coding, const void *data,
+                      size_t length, struct error *error)
+{
+    size_t begin;
+    if (!pass_header(coding, data, length, &begin, error))
+        return false;
+    struct gzip_state *state = take_state(store);
+    if (!state || !begin_stream(state)) {
+        if (state)
+            put_state(store, state);
+        return error_out_of_memory(error);
+    }
+    *steps = (struct gzip_steps){.store = store,
+                                 .state = state,
+                                 .coding = coding,
+                                 .data = data,
+                                 .length = length,
+                                 .begin = begin,
+                                 .taken = begin,
+                                 .checksum = first_checksum(coding)};
+    return true;
+}
+
+/* Where zlib says that the data is no deflate, and where it ends too early. */
+static enum gzip_end stream_is_broken(const struct gzip_steps *steps, bool ended, struct error *error)
+{
+    const char *name = name_of(steps->coding);
+    if (steps->length - steps->begin <= FAULT_BYTES)
+        damaged(error, name, steps->data, steps->length, steps->begin);
+    else if (ended)
+        broken(error, name, "is cut short", steps->length, steps->length);
+    else
+        broken(error, name, "is damaged", steps->taken, steps->length);
+    return GZIP_FAILED;
+}
+
+enum gzip_end gzip_step(struct gzip_steps *steps, void *to, size_t capacity, const struct gzip_step_most *most,
+                        struct error *error)
+{
+    z_stream *stream = &steps->state->stream;
+    unsigned char *text = (unsigned char *)to + steps->written;
+    const unsigned in = (unsigned)size_min(most->packed, steps->length - steps->taken),
+                   out = (unsigned)size_min(most->text, capacity - steps->written);
+    stream->next_in = steps->data + steps->taken;
+    stream->avail_in = in;
+    stream->next_out = text;
+    stream->avail_out = out;
+    const int end = inflate(stream, Z_NO_FLUSH);
+    const size_t written = out - stream->avail_out;
+    steps->taken += in - stream->avail_in;
+    steps->checksum = checksum(steps->coding, steps->checksum, text, written);
+    steps->written += written;
+    switch (end) {
+    case Z_STREAM_END:
+        return check_trailer(steps->coding, steps->data, steps->length, steps->taken, steps->checksum, steps->written,
+                             error)
+                   ? GZIP_DONE
+                   : GZIP_FAILED;
+    case Z_OK:
+    case Z_BUF_ERROR: /* it could do nothing: there is no room, or nothing more came */
+        break;
+    case Z_MEM_ERROR:
+        error_out_of_memory(error);
+        return GZIP_FAILED;
+    default:
+        return stream_is_broken(steps, false, error);
+    }
+    /* The last literals may need no more input, and the end of the last block no more room. */
+    if (stream->avail_out > 0)
+        return steps->taken < steps->length ? GZIP_MORE : stream_is_broken(steps, true, error);
+    if (steps->written < capacity)
+        return GZIP_MORE;
+    return stream->avail_in == 0 && steps->taken < steps->length ? GZIP_MORE : GZIP_LONGER;
+}
+
+void gzip_steps_end(struct gzip_steps *steps)
+{
+    if (steps->state)
+        put_state(steps->store, steps->state);
+    steps->state = NULL;
 }

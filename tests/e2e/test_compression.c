@@ -330,6 +330,75 @@ START_TEST(the_budget_is_asked)
 }
 END_TEST
 
+/* A gzip body of about `length` bytes that stands for nothing and takes as long as can be: empty blocks, each with its
+ * own code. The last block never comes, so that a server that reads to the end says 400. */
+static struct bytes empty_blocks(size_t length)
+{
+    /* In the order of the stream: not the last; a code for code lengths in which 18 is 0, 0 is 10 and 1 is 11; with it
+     * one literal and the end of the block, and one distance, of one bit each; the end. */
+    static const char block[] = "00100000000000111000000100010"
+                                "000000000000000000000000000000000000000010"
+                                "11011111110010101111111";
+    enum { BITS = sizeof block - 1, UNIT = BITS / 2 };
+    _Static_assert(BITS % 2 == 0, "four blocks are whole bytes: a unit");
+    static const char header[10] = {0x1F, (char)0x8B, 8};
+    unsigned char unit[UNIT] = {0};
+    for (size_t i = 0; i < 4 * (size_t)BITS; i++)
+        unit[i / 8] |= (unsigned char)((block[i % BITS] == '1') << i % 8);
+    struct bytes body = {malloc(length), sizeof header};
+    ck_assert_ptr_nonnull(body.data);
+    memcpy(body.data, header, sizeof header);
+    for (; body.length + UNIT <= length; body.length += UNIT)
+        memcpy(body.data + body.length, unit, UNIT);
+    return body;
+}
+
+/* 40 MB take some seconds in all. */
+#define LONG_BODY ((size_t)40 << 20)
+
+START_TEST(the_deadline_comes_first)
+{
+    struct server_process *server = server_process_start(
+        &(struct server_options){.server_members = "'drain_delay_s':0,'workers':1,'request_timeout_s':0.2"});
+    struct bytes body = empty_blocks(LONG_BODY), little = {body.data, 100000};
+    expect_refused(server, little, as_gzip, 400, "cut short");
+    expect_refused(server, body, as_gzip, 504, "request_timeout_s");
+    free(body.data);
+    server_process_stop(server);
+}
+END_TEST
+
+START_TEST(others_are_served_meanwhile)
+{
+    struct server_process *server =
+        server_process_start(&(struct server_options){.server_members = "'drain_delay_s':0,'workers':1"});
+    char *text = noisy_request(15); /* for the worker, but light */
+    struct bytes body = empty_blocks(LONG_BODY), light = packed(text, strlen(text), GZIP, 1);
+    ck_assert_uint_gt(light.length, 4096);
+    char *head = quoted("POST " FORWARD " HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+                        "Content-Encoding: gzip\r\nContent-Length: %zu\r\n\r\n",
+                        body.length);
+    int descriptor = raw_connect(server, 0);
+    ck_assert(raw_send_text(descriptor, head) && raw_send(descriptor, body.data, body.length));
+    for (int i = 0; i < 10; i++) {
+        struct reply reply = post(server, light, as_gzip);
+        ck_assert_int_eq(reply.status, 200);
+        reply_free(&reply);
+    }
+    struct raw_answer answer = raw_receive(descriptor, 0.001, NULL);
+    ck_assert_msg(answer.length == 0 && !answer.closed, "the long one was first: %s", answer.data);
+    raw_answer_free(&answer);
+    close(descriptor);
+    ck_assert_msg(server_process_logs(server, "\"client-gone\"", PATIENCE_SECONDS, NULL),
+                  "it went on when its client had gone");
+    free(head);
+    free(light.data);
+    free(body.data);
+    free(text);
+    server_process_stop(server);
+}
+END_TEST
+
 /* ---- out */
 
 static void expect_varies(const struct reply *reply, const char *name)
@@ -577,6 +646,8 @@ Suite *suite(void)
     tcase_add_test(c, bombs);
     tcase_add_loop_test(c, the_edge_of_the_limit, 0, 2);
     tcase_add_test(c, the_budget_is_asked);
+    tcase_add_test(c, the_deadline_comes_first);
+    tcase_add_test(c, others_are_served_meanwhile);
     tcase_add_test(c, answers);
     tcase_add_test(c, libcurl_understands_it);
     tcase_add_test(c, sizes_and_routes);

@@ -1,7 +1,7 @@
-/* Fuzzes decompression and, as its first byte says, compression. Decompression: zlib's opinion and ours agree, nothing
- * is written behind the memory that is given, and a body that does not fit in some memory fits in more. The rest is
- * taken for the compressed data between a right header and a right trailer too, so that checksums do not stand in the
- * way. */
+/* Fuzzes decompression and, as its first byte says, compression. Decompression: zlib's opinion and ours agree, in one
+ * go and in steps, nothing is written behind the memory that is given, and a body that does not fit in some memory fits
+ * in more. The rest is taken for the compressed data between a right header and a right trailer too, so that checksums
+ * do not stand in the way. */
 #include "codec/deflate_fault.h"
 #include "codec/gzip.h"
 
@@ -36,6 +36,39 @@ static enum opinion ask_zlib(int window, const uint8_t *data, size_t size, uint8
     return end == Z_STREAM_END ? WHOLE : end == Z_BUF_ERROR && *length == MOST ? LONGER : BROKEN;
 }
 
+/* In steps whose lengths the data chooses, with memory that grows: zlib's opinion of the same in one go. */
+static void decompress_in_steps(struct gzip_store *store, enum coding coding, const uint8_t *data, size_t size,
+                                enum opinion opinion, const uint8_t *wanted, size_t wanted_length, bool all_taken)
+{
+    struct gzip_steps steps;
+    struct error error = {0};
+    enum gzip_end end = GZIP_FAILED;
+    const struct gzip_step_most most = {1 + (size ? data[size / 2] : 0), 1 + (size ? 16 * data[size / 3] : 0)};
+    size_t capacity = 1 + (size ? data[size - 1] : 0);
+    uint8_t *to = malloc(capacity);
+    if (gzip_steps_begin(&steps, store, coding, data, size, &error)) {
+        for (;;) {
+            end = gzip_step(&steps, to, capacity, &most, &error);
+            check(steps.written <= capacity && steps.taken <= size);
+            if (end == GZIP_LONGER && capacity < MOST) {
+                capacity = capacity > MOST / 4 ? MOST : capacity * 4;
+                uint8_t *larger = malloc(capacity);
+                memcpy(larger, to, steps.written);
+                free(to);
+                to = larger;
+            } else if (end != GZIP_MORE) {
+                break;
+            }
+        }
+        gzip_steps_end(&steps);
+    }
+    check(end != GZIP_FAILED || error.code == ERROR_BAD_ENCODING);
+    check((end == GZIP_DONE) == (opinion == WHOLE && all_taken));
+    check(end != GZIP_DONE || (steps.written == wanted_length && memcmp(to, wanted, wanted_length) == 0));
+    check(end != GZIP_LONGER || opinion != WHOLE);
+    free(to);
+}
+
 /* Incomplete codes are taken by libdeflate and refused by zlib: where zlib refuses, ours may differ. */
 static void decompress(struct gzip_store *store, enum coding coding, const uint8_t *data, size_t size)
 {
@@ -49,6 +82,7 @@ static void decompress(struct gzip_store *store, enum coding coding, const uint8
     enum opinion opinion = ask_zlib(coding == CODING_GZIP ? 31 : 15, data, size, back, &wanted, &taken);
     check(opinion != WHOLE || (end == GZIP_DONE) == (taken == size));
     check(opinion != LONGER || end != GZIP_DONE);
+    decompress_in_steps(store, coding, data, size, opinion, back, wanted, taken == size);
     if (end == GZIP_DONE) {
         check(length <= MOST && (opinion != WHOLE || (length == wanted && memcmp(to, back, length) == 0)));
         uint8_t *exact = malloc(length + !length);
