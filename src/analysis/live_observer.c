@@ -88,7 +88,7 @@ static bool take_sums(size_t num_heads, struct arena *arena, struct live_sums *s
     live_sums_bytes(1, num_heads, &bytes); /* did not overflow when it was counted */
     void *memory = arena_take(arena, bytes);
     if (memory)
-        live_sums_init(sums, 1, num_heads, memory);
+        live_sums_lay(sums, 1, num_heads, memory);
     return memory;
 }
 
@@ -164,8 +164,9 @@ static void turn_to(struct live_observer *observer, struct observer_lane *lane, 
         lock(observer);
         live_sums_merge(&observer->inputs[lane->input].sums, &lane->sums);
         unlock(observer);
-        live_sums_clear(&lane->sums);
     }
+    if (input != SIZE_MAX)
+        live_sums_clear(&lane->sums);
     lane->input = input;
 }
 
@@ -336,6 +337,8 @@ bool live_observer_finish(struct live_observer *observer, size_t index, struct l
     for (unsigned i = 0; i < observer->n_lanes; i++)
         turn_to(observer, &observer->lanes[i], SIZE_MAX);
     live_sums_merge(sums, &input->sums);
+    if (sums->counts.sequences == 0) /* all of it came in several units, or there is none */
+        live_sums_clear(sums);
     for (size_t b = 0; b < input->maps.rule->batch && input->sequences; b++)
         for (size_t head = 0; head < observer->num_heads; head++)
             add_sequence(sums, head, &input->sequences[b * observer->num_heads + head]);

@@ -24,8 +24,8 @@ struct live_observer *live_observer_create(size_t num_heads, const struct forwar
 /* For forward_run_observed of the same inputs. */
 struct forward_observer live_observer_interface(struct live_observer *observer);
 
-/* After the forward: adds what input `index` has added to layer 0 of empty *sums. False, and *sums is unspecified, when
- * some of it is not finite. */
+/* After the forward: what input `index` has added, into layer 0 of *sums, which are empty (live_sums_lay is enough).
+ * False, and *sums is unspecified, when some of it is not finite. */
 bool live_observer_finish(struct live_observer *observer, size_t index, struct live_sums *sums);
 
 #endif

@@ -40,7 +40,7 @@ bool live_sums_bytes(size_t num_layers, size_t num_heads, size_t *bytes)
     return count_parts(num_layers, num_heads, &parts, bytes);
 }
 
-void live_sums_init(struct live_sums *sums, size_t num_layers, size_t num_heads, void *memory)
+void live_sums_lay(struct live_sums *sums, size_t num_layers, size_t num_heads, void *memory)
 {
     struct parts parts = {0};
     size_t bytes;
@@ -49,6 +49,11 @@ void live_sums_init(struct live_sums *sums, size_t num_layers, size_t num_heads,
     sums->statistics = memory;
     sums->baselines = sums->statistics + parts.statistics;
     sums->products = (double *)(sums->baselines + parts.baselines);
+}
+
+void live_sums_init(struct live_sums *sums, size_t num_layers, size_t num_heads, void *memory)
+{
+    live_sums_lay(sums, num_layers, num_heads, memory);
     live_sums_clear(sums);
 }
 
@@ -85,11 +90,23 @@ static void add_counts(struct live_counts *counts, const struct live_counts *oth
     counts->even += other->even;
 }
 
+static void copy_sums(struct live_sums *to, const struct live_sums *from)
+{
+    memcpy(to->statistics, from->statistics, statistics_of(to) * sizeof *to->statistics);
+    memcpy(to->baselines, from->baselines, LIVE_BASELINE_COUNT * sizeof *to->baselines);
+    memcpy(to->products, from->products, products_of(to) * sizeof *to->products);
+}
+
 void live_sums_merge(struct live_sums *sums, const struct live_sums *other)
 {
+    const bool first = sums->counts.sequences == 0;
     add_counts(&sums->counts, &other->counts);
     if (other->counts.sequences == 0)
         return;
+    if (first) {
+        copy_sums(sums, other);
+        return;
+    }
     for (size_t i = 0; i < statistics_of(sums); i++)
         ratio_sums_merge(&sums->statistics[i], &other->statistics[i]);
     for (size_t i = 0; i < LIVE_BASELINE_COUNT; i++)
@@ -103,9 +120,7 @@ void live_sums_merge(struct live_sums *sums, const struct live_sums *other)
 void live_sums_copy(struct live_sums *to, const struct live_sums *from)
 {
     to->counts = from->counts;
-    memcpy(to->statistics, from->statistics, statistics_of(to) * sizeof *to->statistics);
-    memcpy(to->baselines, from->baselines, LIVE_BASELINE_COUNT * sizeof *to->baselines);
-    memcpy(to->products, from->products, products_of(to) * sizeof *to->products);
+    copy_sums(to, from);
 }
 
 const struct ratio_sums *live_sums_of(const struct live_sums *sums, size_t layer, size_t head,

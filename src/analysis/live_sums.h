@@ -48,6 +48,9 @@ struct live_sums {
 bool live_sums_bytes(size_t num_layers, size_t num_heads, size_t *bytes);
 /* Empty sums in memory [live_sums_bytes], which stays the caller's and is aligned for doubles. */
 void live_sums_init(struct live_sums *sums, size_t num_layers, size_t num_heads, void *memory);
+/* The same without clearing the memory: the first sums that are merged into these are copied there. Until then only
+ * `counts` may be read. */
+void live_sums_lay(struct live_sums *sums, size_t num_layers, size_t num_heads, void *memory);
 void live_sums_clear(struct live_sums *sums);
 bool live_sums_are_empty(const struct live_sums *sums);
 /* Adds other sums of the same shape. The result is the same whatever was added first, to 1e-12 of its size. */

@@ -29,7 +29,7 @@ static bool take_memory(struct forward_job *job)
         !request_take_memory(job->request, bytes, true, &feed->memory, &ignored))
         return false;
     feed->charged = bytes;
-    live_sums_init(&feed->sums, 1, job->set->shape.num_heads, feed->memory.base);
+    live_sums_lay(&feed->sums, 1, job->set->shape.num_heads, feed->memory.base);
     return true;
 }
 
