@@ -46,6 +46,7 @@ void gram_total(const struct gram *gram, double *total)
     if (total != gram->sums)
         memcpy(total, gram->sums, square * sizeof *total);
     for (size_t part = 1; part < gram->parts; part++)
-        for (size_t i = 0; i < square; i++)
-            total[i] += gram->sums[part * square + i];
+        for (size_t a = 0; a < gram->heads; a++)
+            for (size_t b = a * gram->heads; b < a * gram->heads + a + 1; b++)
+                total[b] += gram->sums[part * square + b];
 }
