@@ -191,9 +191,14 @@ void answer_stream_fill(struct answer_stream *stream, const struct parallel *par
     end_turn(stream);
 }
 
+static struct answer_stream *stream_of(struct job *job)
+{
+    return (struct answer_stream *)((char *)job - offsetof(struct answer_stream, job));
+}
+
 static void run(struct job *job, enum job_end end)
 {
-    struct answer_stream *stream = (struct answer_stream *)((char *)job - offsetof(struct answer_stream, job));
+    struct answer_stream *stream = stream_of(job);
     const struct parallel parallel = job_parallel(job);
     if (end == JOB_RUN)
         answer_stream_fill(stream, &parallel);
@@ -203,8 +208,7 @@ static void run(struct job *job, enum job_end end)
 
 static bool cancelled(struct job *job)
 {
-    const struct answer_stream *stream = (struct answer_stream *)((char *)job - offsetof(struct answer_stream, job));
-    return atomic_load_explicit(&stream->left, memory_order_relaxed);
+    return atomic_load_explicit(&stream_of(job)->left, memory_order_relaxed);
 }
 
 /* ---- reading */

@@ -51,23 +51,13 @@ static bool within_limits(struct forward_job *job, struct error *error)
                                     error);
 }
 
-/* The buffers of what was asked for, and their bytes. */
-struct wanted {
-    float **buffer;
-    size_t bytes;
-};
-
-static bool list_wanted(struct forward_job *job, struct wanted wanted[FORWARD_RETURN_COUNT], size_t *total,
-                        struct error *error)
+bool forward_reserve(struct forward_job *job, struct error *error)
 {
     const struct attention_shape *shape = &job->set->shape;
     const struct forward_input *in = &job->input;
     struct forward_result *result = &job->result;
-    size_t n_maps = job->asked->include_heads ? job->asked->n_include_heads : shape->num_heads;
-    const struct {
-        float **buffer;
-        size_t shape[4];
-    } all[FORWARD_RETURN_COUNT] = {
+    const size_t n_maps = job->asked->include_heads ? job->asked->n_include_heads : shape->num_heads;
+    struct job_buffer buffers[FORWARD_RETURN_COUNT] = {
         [RETURN_OUTPUT_INDEX] = {&result->output, {in->batch, in->query_length, shape->d_model, 1}},
         [RETURN_ATTENTION_INDEX] = {&result->attention, {in->batch, n_maps, in->query_length, in->key_length}},
         [RETURN_HEADS_INDEX] = {&result->heads, {in->batch, n_maps, in->query_length, shape->d_v}},
@@ -75,28 +65,18 @@ static bool list_wanted(struct forward_job *job, struct wanted wanted[FORWARD_RE
         [RETURN_KEY_INDEX] = {&result->key, {in->batch, shape->num_heads, in->key_length, shape->d_k}},
         [RETURN_VALUE_INDEX] = {&result->value, {in->batch, shape->num_heads, in->key_length, shape->d_v}},
     };
+    size_t bytes = 0;
+    for (unsigned i = 0; i < FORWARD_RETURN_COUNT; i++) {
+        buffers[i].element = sizeof(float);
+        buffers[i].wanted = job->asked->returned >> i & 1;
+    }
     result->n_maps = n_maps;
     result->include_heads = job->asked->include_heads;
-    *total = 0;
-    for (int i = 0; i < FORWARD_RETURN_COUNT; i++) {
-        wanted[i] = (struct wanted){.buffer = all[i].buffer};
-        if (!(job->asked->returned >> i & 1))
-            continue;
-        if (!tensor_bytes(all[i].shape, 4, sizeof(float), &wanted[i].bytes) || !arena_need(total, wanted[i].bytes))
-            return error_set(error, ERROR_TOO_LARGE, "the answer's tensors are larger than any memory");
-    }
-    return true;
-}
-
-bool forward_reserve(struct forward_job *job, struct error *error)
-{
-    struct wanted wanted[FORWARD_RETURN_COUNT];
-    size_t bytes;
-    if (!list_wanted(job, wanted, &bytes, error) || !forward_job_take_results(job, bytes, error))
+    if (!job_buffers_need(buffers, FORWARD_RETURN_COUNT, &bytes))
+        return error_set(error, ERROR_TOO_LARGE, "the answer's tensors are larger than any memory");
+    if (!forward_job_take_results(job, bytes, error))
         return false;
-    for (int i = 0; i < FORWARD_RETURN_COUNT; i++)
-        if (wanted[i].bytes)
-            *wanted[i].buffer = arena_take(&job->results, wanted[i].bytes);
+    job_buffers_take(buffers, FORWARD_RETURN_COUNT, &job->results);
     return true;
 }
 

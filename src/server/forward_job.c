@@ -42,6 +42,33 @@ double forward_job_stage_us(struct forward_job *job, uint64_t now)
     return (double)(now - began) / 1e3;
 }
 
+bool job_buffers_need(const struct job_buffer *buffers, size_t count, size_t *bytes)
+{
+    for (size_t i = 0; i < count; i++) {
+        size_t one;
+        if (buffers[i].wanted &&
+            (!tensor_bytes(buffers[i].shape, 4, buffers[i].element, &one) || !arena_need(bytes, one)))
+            return false;
+    }
+    return true;
+}
+
+void job_buffers_take(const struct job_buffer *buffers, size_t count, struct arena *results)
+{
+    for (size_t i = 0; i < count; i++) {
+        size_t one;
+        if (!buffers[i].wanted || !tensor_bytes(buffers[i].shape, 4, buffers[i].element, &one))
+            continue;
+        void *taken = arena_take(results, one);
+        memcpy(buffers[i].buffer, &taken, sizeof taken);
+    }
+}
+
+bool forward_job_too_large(struct error *error)
+{
+    return error_set(error, ERROR_TOO_LARGE, "the working memory of this request is larger than any memory");
+}
+
 bool forward_job_take_results(struct forward_job *job, size_t bytes, struct error *error)
 {
     if (!request_take_memory(job->request, bytes, true, &job->results, error))
@@ -246,7 +273,7 @@ static bool run_forward(struct forward_job *const *jobs, size_t count, bool obse
     if (!forward_scratch_bytes(&set->shape, inputs, count, parallel->lanes, &bytes) ||
         (observed && !live_observer_bytes(set->shape.num_heads, inputs, count, parallel->lanes, &observing)) ||
         !size_add(bytes, observing, &bytes))
-        return error_set(error, ERROR_TOO_LARGE, "the working memory of this request is larger than any memory");
+        return forward_job_too_large(error);
     if (!request_take_memory(jobs[0]->request, bytes, true, &scratch, error))
         return false;
     if (observed) {
@@ -284,9 +311,22 @@ bool forward_job_run_forward(struct forward_job *const *jobs, size_t count, cons
 static bool composing_bytes(const struct forward_job *job, size_t *bytes)
 {
     const size_t text = job->answer_bytes <= SHORT_ANSWER_BYTES ? job->answer_bytes : 0;
-    *bytes = job->route->compose_bytes(job);
+    *bytes = 0;
+    if (job->route->compose)
+        *bytes = job->route->compose_bytes(job);
+    else if (!answer_pieces_need(bytes, 1, job->answer_bytes))
+        return false;
     return size_add(*bytes, ARENA_ALIGNMENT, bytes) && arena_need(bytes, sizeof(struct answer_pieces)) &&
            arena_need(bytes, text);
+}
+
+/* Makes the answer of a route that encodes it as one text. */
+static bool compose_text(const struct forward_job *job, struct arena *memory, struct answer_pieces *pieces,
+                         struct error *error)
+{
+    return (answer_pieces_init(pieces, memory, 1, job->answer_bytes) || error_out_of_memory(error)) &&
+           job->route->encode(job, &pieces->literal, error) &&
+           (answer_pieces_end(pieces) || error_out_of_memory(error));
 }
 
 /* Fills request->answer, whose making begins at `now`. */
@@ -302,7 +342,8 @@ static bool compose(struct forward_job *job, uint64_t now, const struct parallel
     if (!request_take_memory(request, bytes, false, &memory, error))
         return false;
     pieces = arena_take(&memory, sizeof *pieces);
-    if (!job->route->compose(job, parallel, &memory, pieces, error) ||
+    if (!(job->route->compose ? job->route->compose(job, parallel, &memory, pieces, error)
+                              : compose_text(job, &memory, pieces, error)) ||
         !answer_from_pieces(request, pieces, now, &memory, parallel, &keep, error)) {
         request_give_memory(request, bytes, &memory);
         return false;

@@ -51,6 +51,8 @@ struct forward_route {
     /* NULL: nothing but the forward, which may then be computed together with those of other jobs, and is traffic that
      * live statistics count. */
     bool (*compute)(struct forward_job *job, const struct parallel *parallel, struct error *error);
+    /* The answer is one text of at most answer_bytes: writes it. NULL: `compose` makes it. */
+    bool (*encode)(const struct forward_job *job, struct text *text, struct error *error);
     /* Memory of `compose`, as arena_need counts it; SIZE_MAX when that overflows. */
     size_t (*compose_bytes)(const struct forward_job *job);
     /* Makes the pieces of the answer of what was computed, which may point into the results. */
@@ -71,6 +73,21 @@ double forward_job_stage_us(struct forward_job *job, uint64_t now);
 bool forward_job_check_flop(const struct forward_job *job, double flop, struct error *error);
 /* ERROR_TOO_LARGE for a longer answer than limits.max_response_bytes; `remedy`: what the client can do about it. */
 bool forward_job_check_answer(const struct forward_job *job, size_t bytes, const char *remedy, struct error *error);
+
+/* A buffer of results: the address of a pointer, and the shape it is to have (rank 4, 1 for axes that it has not). */
+struct job_buffer {
+    void *buffer;
+    size_t shape[4], element;
+    bool wanted;
+};
+
+/* Adds what these take to *bytes, as arena_need counts it. False when that overflows. */
+bool job_buffers_need(const struct job_buffer *buffers, size_t count, size_t *bytes);
+/* Takes those that are wanted from the results, which have room for them. */
+void job_buffers_take(const struct job_buffer *buffers, size_t count, struct arena *results);
+
+/* ERROR_TOO_LARGE where the sizes of what is to be computed overflow. Always false. */
+bool forward_job_too_large(struct error *error);
 
 /* Charges and takes job->results. */
 bool forward_job_take_results(struct forward_job *job, size_t bytes, struct error *error);

@@ -2,12 +2,9 @@
 #include "server/endpoints.h"
 
 #include "analysis/importance.h"
-#include "base/size.h"
 #include "codec/importance_answer.h"
 #include "codec/importance_request.h"
 #include "server/forward_job.h"
-
-#include <string.h>
 
 struct importance_job {
     struct forward_job forward;
@@ -42,19 +39,15 @@ static bool within_limits(struct forward_job *forward, struct error *error)
                                     error);
 }
 
-/* The buffers of the forward's results and of what is made of them. Without an arena only *bytes is set. */
-static bool take_results(struct importance_job *job, struct arena *arena, size_t *bytes)
+static bool reserve(struct forward_job *forward, struct error *error)
 {
-    const struct attention_shape *shape = &job->forward.set->shape;
-    const struct forward_input *in = &job->forward.input;
-    struct forward_result *result = &job->forward.result;
+    struct importance_job *job = importance_job_of(forward);
+    const struct attention_shape *shape = &forward->set->shape;
+    const struct forward_input *in = &forward->input;
+    struct forward_result *result = &forward->result;
     const size_t heads = shape->num_heads;
     const enum importance_method method = job->asked.method;
-    const struct {
-        void *buffer; /* address of a pointer */
-        size_t shape[4], element;
-        bool wanted;
-    } all[] = {
+    const struct job_buffer buffers[] = {
         {&result->heads, {in->batch, heads, in->query_length, shape->d_v}, sizeof(float), true},
         {&result->output,
          {in->batch, in->query_length, shape->d_model, 1},
@@ -64,29 +57,15 @@ static bool take_results(struct importance_job *job, struct arena *arena, size_t
         {&job->found.importance, {heads, 1, 1, 1}, sizeof(double), true},
         {&job->found.plan, {heads, 1, 1, 1}, sizeof(struct prune_step), job->asked.prune_plan},
     };
+    const size_t count = sizeof buffers / sizeof *buffers;
+    size_t bytes = 0;
     result->n_maps = heads;
-    *bytes = 0;
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        size_t one;
-        if (!all[i].wanted)
-            continue;
-        if (!tensor_bytes(all[i].shape, 4, all[i].element, &one) || !arena_need(bytes, one))
-            return false;
-        if (arena) {
-            void *taken = arena_take(arena, one);
-            memcpy(all[i].buffer, &taken, sizeof taken);
-        }
-    }
+    if (!job_buffers_need(buffers, count, &bytes))
+        return forward_job_too_large(error);
+    if (!forward_job_take_results(forward, bytes, error))
+        return false;
+    job_buffers_take(buffers, count, &forward->results);
     return true;
-}
-
-static bool reserve(struct forward_job *forward, struct error *error)
-{
-    struct importance_job *job = importance_job_of(forward);
-    size_t bytes;
-    if (!take_results(job, NULL, &bytes))
-        return error_set(error, ERROR_TOO_LARGE, "the working memory of this request is larger than any memory");
-    return forward_job_take_results(forward, bytes, error) && take_results(job, &forward->results, &bytes);
 }
 
 static bool compute(struct forward_job *forward, const struct parallel *parallel, struct error *error)
@@ -99,7 +78,7 @@ static bool compute(struct forward_job *forward, const struct parallel *parallel
         return false;
     if (!importance_scratch_bytes(&forward->set->shape, input, job->asked.method, job->asked.prune_plan,
                                   parallel->lanes, &bytes))
-        return error_set(error, ERROR_TOO_LARGE, "the working memory of this request is larger than any memory");
+        return forward_job_too_large(error);
     if (!request_take_memory(forward->request, bytes, true, &scratch, error))
         return false;
     bool computed = importance_run(forward->set->layers[0], input, job->asked.method, &forward->result, parallel,
@@ -108,22 +87,12 @@ static bool compute(struct forward_job *forward, const struct parallel *parallel
     return computed;
 }
 
-static size_t compose_bytes(const struct forward_job *forward)
-{
-    size_t bytes = 0;
-    return answer_pieces_need(&bytes, 1, forward->answer_bytes) ? bytes : SIZE_MAX;
-}
-
-static bool compose(struct forward_job *forward, const struct parallel *parallel, struct arena *arena,
-                    struct answer_pieces *pieces, struct error *error)
+static bool encode(const struct forward_job *forward, struct text *text, struct error *error)
 {
     const struct importance_job *job = importance_job_of(forward);
     const struct weight_set *set = forward->set;
-    (void)parallel;
-    return (answer_pieces_init(pieces, arena, 1, forward->answer_bytes) || error_out_of_memory(error)) &&
-           importance_answer_encode(&job->asked, set->shape.num_heads, &job->found, set->name, set->digest,
-                                    &pieces->literal, error) &&
-           (answer_pieces_end(pieces) || error_out_of_memory(error));
+    return importance_answer_encode(&job->asked, set->shape.num_heads, &job->found, set->name, set->digest, text,
+                                    error);
 }
 
 void importance_handle(struct request *request)
@@ -134,8 +103,7 @@ void importance_handle(struct request *request)
         .within_limits = within_limits,
         .reserve = reserve,
         .compute = compute,
-        .compose_bytes = compose_bytes,
-        .compose = compose,
+        .encode = encode,
     };
     forward_job_begin(request, &route);
 }

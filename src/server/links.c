@@ -54,7 +54,7 @@ static bool reserve(struct forward_job *forward, struct error *error)
     struct links_job *job = links_job_of(forward);
     struct head_links *links = &job->found;
     const size_t heads = job->maps.num_heads;
-    const struct maps_buffer buffers[] = {
+    const struct job_buffer buffers[] = {
         {&links->links, {heads, links->top_k, 1, 1}, sizeof *links->links, true},
         {&links->counts, {heads, 1, 1, 1}, sizeof *links->counts, true},
     };
@@ -70,7 +70,7 @@ static bool compute(struct forward_job *forward, const struct parallel *parallel
     if (!maps_job_run(&job->maps, parallel, error))
         return false;
     if (!head_links_scratch_bytes(maps, parallel->lanes, &bytes))
-        return error_set(error, ERROR_TOO_LARGE, "the working memory of this request is larger than any memory");
+        return forward_job_too_large(error);
     if (!request_take_memory(forward->request, bytes, true, &scratch, error))
         return false;
     bool computed = head_links_run(maps, parallel, &scratch, &job->found, error);
@@ -78,21 +78,11 @@ static bool compute(struct forward_job *forward, const struct parallel *parallel
     return computed;
 }
 
-static size_t compose_bytes(const struct forward_job *forward)
-{
-    size_t bytes = 0;
-    return answer_pieces_need(&bytes, 1, forward->answer_bytes) ? bytes : SIZE_MAX;
-}
-
-static bool compose(struct forward_job *forward, const struct parallel *parallel, struct arena *arena,
-                    struct answer_pieces *pieces, struct error *error)
+static bool encode(const struct forward_job *forward, struct text *text, struct error *error)
 {
     const struct links_job *job = links_job_of(forward);
-    (void)parallel;
-    return (answer_pieces_init(pieces, arena, 1, forward->answer_bytes) || error_out_of_memory(error)) &&
-           links_answer_encode(&job->asked, &job->maps.maps, &job->found, maps_job_weights(&job->maps),
-                               maps_job_digest(&job->maps), &pieces->literal, error) &&
-           (answer_pieces_end(pieces) || error_out_of_memory(error));
+    return links_answer_encode(&job->asked, &job->maps.maps, &job->found, maps_job_weights(&job->maps),
+                               maps_job_digest(&job->maps), text, error);
 }
 
 void links_handle(struct request *request)
@@ -103,8 +93,7 @@ void links_handle(struct request *request)
         .within_limits = within_limits,
         .reserve = reserve,
         .compute = compute,
-        .compose_bytes = compose_bytes,
-        .compose = compose,
+        .encode = encode,
     };
     forward_job_begin(request, &route);
 }

@@ -2,9 +2,6 @@
 #include "server/maps_job.h"
 
 #include "analysis/head_maps_check.h"
-#include "base/size.h"
-
-#include <string.h>
 
 bool maps_job_decoded(struct maps_job *job, struct analysis_request *asked, struct error *error)
 {
@@ -52,36 +49,22 @@ const char *maps_job_digest(const struct maps_job *job)
     return job->forward.set ? job->forward.set->digest : NULL;
 }
 
-/* Without an arena only *bytes is set. */
-static bool take_buffers(const struct maps_buffer *buffers, size_t count, struct arena *arena, size_t *bytes)
-{
-    for (size_t i = 0; i < count; i++) {
-        size_t one;
-        if (!buffers[i].wanted)
-            continue;
-        if (!tensor_bytes(buffers[i].shape, 4, buffers[i].element, &one) || !arena_need(bytes, one))
-            return false;
-        if (arena) {
-            void *taken = arena_take(arena, one);
-            memcpy(buffers[i].buffer, &taken, sizeof taken);
-        }
-    }
-    return true;
-}
-
-bool maps_job_reserve(struct maps_job *job, const struct maps_buffer *buffers, size_t count, struct error *error)
+bool maps_job_reserve(struct maps_job *job, const struct job_buffer *buffers, size_t count, struct error *error)
 {
     struct forward_job *forward = &job->forward;
     const struct forward_input *input = &forward->input;
-    const struct maps_buffer maps = {&forward->result.attention,
-                                     {input->batch, job->num_heads, input->query_length, input->key_length},
-                                     sizeof(float),
-                                     !forward->posted};
+    const struct job_buffer maps = {&forward->result.attention,
+                                    {input->batch, job->num_heads, input->query_length, input->key_length},
+                                    sizeof(float),
+                                    !forward->posted};
     size_t bytes = 0;
-    if (!take_buffers(&maps, 1, NULL, &bytes) || !take_buffers(buffers, count, NULL, &bytes))
-        return error_set(error, ERROR_TOO_LARGE, "the working memory of this request is larger than any memory");
-    return forward_job_take_results(forward, bytes, error) && take_buffers(&maps, 1, &forward->results, &bytes) &&
-           take_buffers(buffers, count, &forward->results, &bytes);
+    if (!job_buffers_need(&maps, 1, &bytes) || !job_buffers_need(buffers, count, &bytes))
+        return forward_job_too_large(error);
+    if (!forward_job_take_results(forward, bytes, error))
+        return false;
+    job_buffers_take(&maps, 1, &forward->results);
+    job_buffers_take(buffers, count, &forward->results);
+    return true;
 }
 
 bool maps_job_run(struct maps_job *job, const struct parallel *parallel, struct error *error)

@@ -52,7 +52,7 @@ static bool reserve(struct forward_job *forward, struct error *error)
     struct similarity_found *found = &job->found;
     const struct forward_input *input = &forward->input;
     const size_t heads = job->maps.num_heads, pairs = similarity_pairs_most(&job->asked, heads);
-    const struct maps_buffer buffers[] = {
+    const struct job_buffer buffers[] = {
         {&forward->result.heads,
          {input->batch, heads, input->query_length, output_width(forward)},
          sizeof(float),
@@ -73,7 +73,7 @@ static bool compare(struct similarity_job *job, const struct parallel *parallel,
     struct arena scratch;
     size_t bytes;
     if (!head_similarity_bytes(&job->asked.question, &job->maps.maps, output_width(forward), parallel->lanes, &bytes))
-        return error_set(error, ERROR_TOO_LARGE, "the working memory of this request is larger than any memory");
+        return forward_job_too_large(error);
     if (!request_take_memory(forward->request, bytes, true, &scratch, error))
         return false;
     const bool compared = head_similarity_run(&job->asked.question, &job->maps.maps, forward->result.heads,
@@ -92,7 +92,7 @@ static bool compute(struct forward_job *forward, const struct parallel *parallel
     if (!maps_job_run(&job->maps, parallel, error))
         return false;
     if (!head_maps_bytes(&job->maps.maps, &bytes))
-        return error_set(error, ERROR_TOO_LARGE, "the working memory of this request is larger than any memory");
+        return forward_job_too_large(error);
     if (!request_take_memory(forward->request, bytes, true, &prepared, error))
         return false;
     const bool compared = head_maps_prepare(&job->maps.maps, &prepared, error) && compare(job, parallel, error);
@@ -106,21 +106,11 @@ static bool compute(struct forward_job *forward, const struct parallel *parallel
     return true;
 }
 
-static size_t compose_bytes(const struct forward_job *forward)
-{
-    size_t bytes = 0;
-    return answer_pieces_need(&bytes, 1, forward->answer_bytes) ? bytes : SIZE_MAX;
-}
-
-static bool compose(struct forward_job *forward, const struct parallel *parallel, struct arena *arena,
-                    struct answer_pieces *pieces, struct error *error)
+static bool encode(const struct forward_job *forward, struct text *text, struct error *error)
 {
     const struct similarity_job *job = similarity_job_of(forward);
-    (void)parallel;
-    return (answer_pieces_init(pieces, arena, 1, forward->answer_bytes) || error_out_of_memory(error)) &&
-           similarity_answer_encode(&job->asked, &job->found, maps_job_weights(&job->maps), maps_job_digest(&job->maps),
-                                    &pieces->literal, error) &&
-           (answer_pieces_end(pieces) || error_out_of_memory(error));
+    return similarity_answer_encode(&job->asked, &job->found, maps_job_weights(&job->maps), maps_job_digest(&job->maps),
+                                    text, error);
 }
 
 void similarity_handle(struct request *request)
@@ -131,8 +121,7 @@ void similarity_handle(struct request *request)
         .within_limits = within_limits,
         .reserve = reserve,
         .compute = compute,
-        .compose_bytes = compose_bytes,
-        .compose = compose,
+        .encode = encode,
     };
     forward_job_begin(request, &route);
 }

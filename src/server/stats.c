@@ -47,7 +47,7 @@ static bool reserve(struct forward_job *forward, struct error *error)
     const struct forward_input *input = &forward->input;
     const size_t n_heads = maps_job_heads(&job->maps);
     const bool positions = job->asked.per_position;
-    const struct maps_buffer buffers[] = {
+    const struct job_buffer buffers[] = {
         {&statistics->means, {n_heads, HEAD_STATISTIC_COUNT, 1, 1}, sizeof *statistics->means, true},
         {&statistics->peaks, {n_heads, 1, 1, 1}, sizeof *statistics->peaks, true},
         {&statistics->entropy_per_position, {n_heads, input->batch, input->query_length, 1}, sizeof(float), positions},
@@ -66,7 +66,7 @@ static bool compute(struct forward_job *forward, const struct parallel *parallel
     if (!maps_job_run(&job->maps, parallel, error))
         return false;
     if (!head_statistics_scratch_bytes(maps, n_heads, parallel->lanes, &bytes))
-        return error_set(error, ERROR_TOO_LARGE, "the working memory of this request is larger than any memory");
+        return forward_job_too_large(error);
     if (!request_take_memory(forward->request, bytes, true, &scratch, error))
         return false;
     bool computed = head_statistics_run(maps, maps_job_selection(&job->maps), n_heads, parallel, &scratch,
@@ -80,21 +80,11 @@ static bool compute(struct forward_job *forward, const struct parallel *parallel
     return computed;
 }
 
-static size_t compose_bytes(const struct forward_job *forward)
-{
-    size_t bytes = 0;
-    return answer_pieces_need(&bytes, 1, forward->answer_bytes) ? bytes : SIZE_MAX;
-}
-
-static bool compose(struct forward_job *forward, const struct parallel *parallel, struct arena *arena,
-                    struct answer_pieces *pieces, struct error *error)
+static bool encode(const struct forward_job *forward, struct text *text, struct error *error)
 {
     const struct stats_job *job = stats_job_of(forward);
-    (void)parallel;
-    return (answer_pieces_init(pieces, arena, 1, forward->answer_bytes) || error_out_of_memory(error)) &&
-           stats_answer_encode(&job->asked, &job->found, maps_job_weights(&job->maps), maps_job_digest(&job->maps),
-                               &pieces->literal, error) &&
-           (answer_pieces_end(pieces) || error_out_of_memory(error));
+    return stats_answer_encode(&job->asked, &job->found, maps_job_weights(&job->maps), maps_job_digest(&job->maps),
+                               text, error);
 }
 
 void stats_handle(struct request *request)
@@ -105,8 +95,7 @@ void stats_handle(struct request *request)
         .within_limits = within_limits,
         .reserve = reserve,
         .compute = compute,
-        .compose_bytes = compose_bytes,
-        .compose = compose,
+        .encode = encode,
     };
     forward_job_begin(request, &route);
 }
