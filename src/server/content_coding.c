@@ -199,11 +199,7 @@ static void open_job(struct job *job, enum job_end end)
 {
     struct request *request = request_of_job(job);
     struct error error;
-    if (end == JOB_DROPPED)
-        error_set(&error, ERROR_DRAINING,
-                  "the server is stopping, and this request's work had not begun; send it to another replica");
-    if (end == JOB_DROPPED || request_lapsed(request, clock_ns(), true, &error) != ERROR_NONE ||
-        !open_by_worker(request, &error))
+    if (!request_job_begins(request, end, &error) || !open_by_worker(request, &error))
         request_fail(request, &error);
     request_resume(request);
 }

@@ -88,9 +88,7 @@ void forward_batch_run(struct job *taken, enum job_end end)
     const struct parallel parallel = job_parallel(taken);
     struct batch batch = {.own = forward_job_of(taken), .parallel = &parallel};
     if (end == JOB_DROPPED) {
-        batch.own->failed = !error_set(&batch.own->error, ERROR_DRAINING,
-                                       "the server is stopping, and this request's work had not begun; send it to "
-                                       "another replica");
+        batch.own->failed = !request_dropped(&batch.own->error);
         forward_job_finish(batch.own, &parallel);
         return;
     }

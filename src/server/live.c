@@ -245,11 +245,7 @@ static void run(struct job *job, enum job_end end)
     struct request *request = request_of_job(job);
     struct live_call *call = (struct live_call *)request->work.base;
     struct error error;
-    if (end == JOB_DROPPED)
-        error_set(&error, ERROR_DRAINING,
-                  "the server is stopping, and this request's work had not begun; send it to another replica");
-    if (end == JOB_DROPPED || request_lapsed(request, clock_ns(), request->submitted != 0, &error) != ERROR_NONE ||
-        !find_and_answer(request, call, &error))
+    if (!request_job_begins(request, end, &error) || !find_and_answer(request, call, &error))
         request_fail(request, &error);
     request_drop_work(request); /* and with it *call; what it was charged is given back when the request ends */
     content_coding_shorten_answer(request);

@@ -114,11 +114,7 @@ static void run_merge(struct job *job, enum job_end end)
 {
     struct request *request = request_of_job(job);
     struct error error;
-    if (end == JOB_DROPPED)
-        error_set(&error, ERROR_DRAINING,
-                  "the server is stopping, and this request's work had not begun; send it to another replica");
-    if (end == JOB_DROPPED || request_lapsed(request, clock_ns(), true, &error) != ERROR_NONE ||
-        !merge_body(request, &error))
+    if (!request_job_begins(request, end, &error) || !merge_body(request, &error))
         request_fail(request, &error);
     content_coding_shorten_answer(request);
     request_resume(request);

@@ -317,6 +317,19 @@ enum error_code request_lapsed(struct request *request, uint64_t now, bool look,
     return ERROR_NONE;
 }
 
+bool request_dropped(struct error *error)
+{
+    return error_set(error, ERROR_DRAINING,
+                     "the server is stopping, and this request's work had not begun; send it to another replica");
+}
+
+bool request_job_begins(struct request *request, enum job_end end, struct error *error)
+{
+    if (end == JOB_DROPPED)
+        return request_dropped(error);
+    return request_lapsed(request, clock_ns(), request->submitted != 0, error) == ERROR_NONE;
+}
+
 static char *put_duration(char *to, const char *name, double us)
 {
     to = stpcpy(to, name);

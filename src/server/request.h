@@ -133,6 +133,11 @@ void request_seen(struct request *request);
  * at the socket, at most every few milliseconds unless `look`. `now`: clock_ns(), or it was lately. */
 enum error_code request_lapsed(struct request *request, uint64_t now, bool look, struct error *error);
 
+/* What the job of a request says that was still queued when the server stopped. Always false. */
+bool request_dropped(struct error *error);
+/* At the beginning of a job: whether there is still something to do; else *error says why not. */
+bool request_job_begins(struct request *request, enum job_end end, struct error *error);
+
 /* Queues the answer with libmicrohttpd. */
 enum MHD_Result request_send(struct request *request);
 
