@@ -4,6 +4,7 @@
 
 #include "analysis/head_words.h"
 #include "analysis/scored_rows.h"
+#include "base/arena_pieces.h"
 #include "base/size.h"
 
 #include <string.h>
@@ -29,35 +30,17 @@ struct pieces {
 static bool take_pieces(const struct head_maps *maps, struct pieces *pieces, struct arena *arena, size_t *bytes)
 {
     const size_t batch = maps->rule->batch, rows = maps->rule->query_length, keys = maps->rule->key_length;
-    const struct {
-        void *piece; /* address of a pointer */
-        size_t shape[2], element;
-        bool wanted;
-    } all[] = {
-        {&pieces->sequences, {batch, 1}, sizeof *pieces->sequences, true},
-        {&pieces->has_row, {batch, rows}, sizeof *pieces->has_row, true},
-        {&pieces->n_allowed, {batch, rows}, sizeof *pieces->n_allowed, true},
-        {&pieces->positions, {batch, keys}, sizeof *pieces->positions, has_padding(maps)},
-        {&pieces->word_ends, {batch, keys}, sizeof *pieces->word_ends, maps->words},
-        {&pieces->excluded, {batch, keys}, sizeof *pieces->excluded, maps->exclude},
-        {&pieces->allowed, {keys, 1}, sizeof *pieces->allowed, true},
+    const struct arena_piece all[] = {
+        {&pieces->sequences, {batch, 1, 1, 1}, sizeof *pieces->sequences, true},
+        {&pieces->has_row, {batch, rows, 1, 1}, sizeof *pieces->has_row, true},
+        {&pieces->n_allowed, {batch, rows, 1, 1}, sizeof *pieces->n_allowed, true},
+        {&pieces->positions, {batch, keys, 1, 1}, sizeof *pieces->positions, has_padding(maps)},
+        {&pieces->word_ends, {batch, keys, 1, 1}, sizeof *pieces->word_ends, maps->words},
+        {&pieces->excluded, {batch, keys, 1, 1}, sizeof *pieces->excluded, maps->exclude},
+        {&pieces->allowed, {keys, 1, 1, 1}, sizeof *pieces->allowed, true},
     };
     *bytes = 0;
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        size_t one;
-        void *taken;
-        if (!all[i].wanted)
-            continue;
-        if (!tensor_bytes(all[i].shape, 2, all[i].element, &one) || !arena_need(bytes, one))
-            return false;
-        if (!arena)
-            continue;
-        taken = arena_take(arena, one);
-        if (!taken)
-            return false;
-        memcpy(all[i].piece, &taken, sizeof taken);
-    }
-    return true;
+    return arena_pieces(all, sizeof all / sizeof *all, arena, bytes);
 }
 
 bool head_maps_bytes(const struct head_maps *maps, size_t *bytes)

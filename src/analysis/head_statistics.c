@@ -2,6 +2,7 @@
  * found is added up in the order of units. Entered by the thread that runs the job. */
 #include "analysis/head_statistics.h"
 
+#include "base/arena_pieces.h"
 #include "base/size.h"
 #include "engine/split.h"
 
@@ -81,29 +82,14 @@ static bool take_memory(struct run *run, unsigned lanes, struct arena *arena, si
         !size_add(run->tile_bytes, sort_bytes, &run->scratch_stride) ||
         !size_multiply(run->n_heads, run->cut.units_per_head, &units))
         return false;
-    const struct {
-        void *piece; /* address of a pointer */
-        size_t shape[2], element;
-    } all[] = {
-        {&run->units, {units, 1}, sizeof *run->units},
-        {&run->columns, {units, rule->key_length}, sizeof *run->columns},
-        {&run->offsets, {units, run->n_offsets}, sizeof *run->offsets},
-        {&run->scratch, {lanes, run->scratch_stride}, 1},
+    const struct arena_piece all[] = {
+        {&run->units, {units, 1, 1, 1}, sizeof *run->units, true},
+        {&run->columns, {units, rule->key_length, 1, 1}, sizeof *run->columns, true},
+        {&run->offsets, {units, run->n_offsets, 1, 1}, sizeof *run->offsets, true},
+        {&run->scratch, {lanes, run->scratch_stride, 1, 1}, 1, true},
     };
     *bytes = 0;
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        size_t one;
-        void *taken;
-        if (!tensor_bytes(all[i].shape, 2, all[i].element, &one) || !arena_need(bytes, one))
-            return false;
-        if (!arena)
-            continue;
-        taken = arena_take(arena, one);
-        if (!taken)
-            return false;
-        memcpy(all[i].piece, &taken, sizeof taken);
-    }
-    return true;
+    return arena_pieces(all, sizeof all / sizeof *all, arena, bytes);
 }
 
 bool head_statistics_scratch_bytes(const struct head_maps *maps, size_t n_heads, unsigned lanes, size_t *bytes)

@@ -57,7 +57,7 @@ bool forward_reserve(struct forward_job *job, struct error *error)
     const struct forward_input *in = &job->input;
     struct forward_result *result = &job->result;
     const size_t n_maps = job->asked->include_heads ? job->asked->n_include_heads : shape->num_heads;
-    struct job_buffer buffers[FORWARD_RETURN_COUNT] = {
+    struct arena_piece buffers[FORWARD_RETURN_COUNT] = {
         [RETURN_OUTPUT_INDEX] = {&result->output, {in->batch, in->query_length, shape->d_model, 1}},
         [RETURN_ATTENTION_INDEX] = {&result->attention, {in->batch, n_maps, in->query_length, in->key_length}},
         [RETURN_HEADS_INDEX] = {&result->heads, {in->batch, n_maps, in->query_length, shape->d_v}},
@@ -72,12 +72,10 @@ bool forward_reserve(struct forward_job *job, struct error *error)
     }
     result->n_maps = n_maps;
     result->include_heads = job->asked->include_heads;
-    if (!job_buffers_need(buffers, FORWARD_RETURN_COUNT, &bytes))
+    if (!arena_pieces(buffers, FORWARD_RETURN_COUNT, NULL, &bytes))
         return error_set(error, ERROR_TOO_LARGE, "the answer's tensors are larger than any memory");
-    if (!forward_job_take_results(job, bytes, error))
-        return false;
-    job_buffers_take(buffers, FORWARD_RETURN_COUNT, &job->results);
-    return true;
+    return forward_job_take_results(job, bytes, error) &&
+           arena_pieces(buffers, FORWARD_RETURN_COUNT, &job->results, &bytes);
 }
 
 static size_t compose_bytes(const struct forward_job *job)

@@ -42,28 +42,6 @@ double forward_job_stage_us(struct forward_job *job, uint64_t now)
     return (double)(now - began) / 1e3;
 }
 
-bool job_buffers_need(const struct job_buffer *buffers, size_t count, size_t *bytes)
-{
-    for (size_t i = 0; i < count; i++) {
-        size_t one;
-        if (buffers[i].wanted &&
-            (!tensor_bytes(buffers[i].shape, 4, buffers[i].element, &one) || !arena_need(bytes, one)))
-            return false;
-    }
-    return true;
-}
-
-void job_buffers_take(const struct job_buffer *buffers, size_t count, struct arena *results)
-{
-    for (size_t i = 0; i < count; i++) {
-        size_t one;
-        if (!buffers[i].wanted || !tensor_bytes(buffers[i].shape, 4, buffers[i].element, &one))
-            continue;
-        void *taken = arena_take(results, one);
-        memcpy(buffers[i].buffer, &taken, sizeof taken);
-    }
-}
-
 bool forward_job_too_large(struct error *error)
 {
     return error_set(error, ERROR_TOO_LARGE, "the working memory of this request is larger than any memory");

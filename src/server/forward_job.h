@@ -6,6 +6,7 @@
 #ifndef ATTND_SERVER_FORWARD_JOB_H
 #define ATTND_SERVER_FORWARD_JOB_H
 
+#include "base/arena_pieces.h"
 #include "codec/forward_request.h"
 #include "engine/forward.h"
 #include "server/live_feed.h"
@@ -73,18 +74,6 @@ double forward_job_stage_us(struct forward_job *job, uint64_t now);
 bool forward_job_check_flop(const struct forward_job *job, double flop, struct error *error);
 /* ERROR_TOO_LARGE for a longer answer than limits.max_response_bytes; `remedy`: what the client can do about it. */
 bool forward_job_check_answer(const struct forward_job *job, size_t bytes, const char *remedy, struct error *error);
-
-/* A buffer of results: the address of a pointer, and the shape it is to have (rank 4, 1 for axes that it has not). */
-struct job_buffer {
-    void *buffer;
-    size_t shape[4], element;
-    bool wanted;
-};
-
-/* Adds what these take to *bytes, as arena_need counts it. False when that overflows. */
-bool job_buffers_need(const struct job_buffer *buffers, size_t count, size_t *bytes);
-/* Takes those that are wanted from the results, which have room for them. */
-void job_buffers_take(const struct job_buffer *buffers, size_t count, struct arena *results);
 
 /* ERROR_TOO_LARGE where the sizes of what is to be computed overflow. Always false. */
 bool forward_job_too_large(struct error *error);

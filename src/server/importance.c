@@ -47,7 +47,7 @@ static bool reserve(struct forward_job *forward, struct error *error)
     struct forward_result *result = &forward->result;
     const size_t heads = shape->num_heads;
     const enum importance_method method = job->asked.method;
-    const struct job_buffer buffers[] = {
+    const struct arena_piece buffers[] = {
         {&result->heads, {in->batch, heads, in->query_length, shape->d_v}, sizeof(float), true},
         {&result->output,
          {in->batch, in->query_length, shape->d_model, 1},
@@ -60,12 +60,9 @@ static bool reserve(struct forward_job *forward, struct error *error)
     const size_t count = sizeof buffers / sizeof *buffers;
     size_t bytes = 0;
     result->n_maps = heads;
-    if (!job_buffers_need(buffers, count, &bytes))
+    if (!arena_pieces(buffers, count, NULL, &bytes))
         return forward_job_too_large(error);
-    if (!forward_job_take_results(forward, bytes, error))
-        return false;
-    job_buffers_take(buffers, count, &forward->results);
-    return true;
+    return forward_job_take_results(forward, bytes, error) && arena_pieces(buffers, count, &forward->results, &bytes);
 }
 
 static bool compute(struct forward_job *forward, const struct parallel *parallel, struct error *error)

@@ -54,7 +54,7 @@ static bool reserve(struct forward_job *forward, struct error *error)
     struct links_job *job = links_job_of(forward);
     struct head_links *links = &job->found;
     const size_t heads = job->maps.num_heads;
-    const struct job_buffer buffers[] = {
+    const struct arena_piece buffers[] = {
         {&links->links, {heads, links->top_k, 1, 1}, sizeof *links->links, true},
         {&links->counts, {heads, 1, 1, 1}, sizeof *links->counts, true},
     };

@@ -49,22 +49,19 @@ const char *maps_job_digest(const struct maps_job *job)
     return job->forward.set ? job->forward.set->digest : NULL;
 }
 
-bool maps_job_reserve(struct maps_job *job, const struct job_buffer *buffers, size_t count, struct error *error)
+bool maps_job_reserve(struct maps_job *job, const struct arena_piece *buffers, size_t count, struct error *error)
 {
     struct forward_job *forward = &job->forward;
     const struct forward_input *input = &forward->input;
-    const struct job_buffer maps = {&forward->result.attention,
-                                    {input->batch, job->num_heads, input->query_length, input->key_length},
-                                    sizeof(float),
-                                    !forward->posted};
+    const struct arena_piece maps = {&forward->result.attention,
+                                     {input->batch, job->num_heads, input->query_length, input->key_length},
+                                     sizeof(float),
+                                     !forward->posted};
     size_t bytes = 0;
-    if (!job_buffers_need(&maps, 1, &bytes) || !job_buffers_need(buffers, count, &bytes))
+    if (!arena_pieces(&maps, 1, NULL, &bytes) || !arena_pieces(buffers, count, NULL, &bytes))
         return forward_job_too_large(error);
-    if (!forward_job_take_results(forward, bytes, error))
-        return false;
-    job_buffers_take(&maps, 1, &forward->results);
-    job_buffers_take(buffers, count, &forward->results);
-    return true;
+    return forward_job_take_results(forward, bytes, error) && arena_pieces(&maps, 1, &forward->results, &bytes) &&
+           arena_pieces(buffers, count, &forward->results, &bytes);
 }
 
 bool maps_job_run(struct maps_job *job, const struct parallel *parallel, struct error *error)

@@ -15,11 +15,6 @@ struct maps_job {
     struct head_maps maps;                /* from maps_job_run on */
 };
 
-static inline struct maps_job *maps_job_of(struct forward_job *job)
-{
-    return (struct maps_job *)job;
-}
-
 /* At the end of the route's `decode`, with the request it filled. */
 bool maps_job_decoded(struct maps_job *job, struct analysis_request *asked, struct error *error);
 
@@ -36,7 +31,7 @@ const char *maps_job_weights(const struct maps_job *job);
 const char *maps_job_digest(const struct maps_job *job);
 
 /* In `reserve`: the forward's maps, and these buffers, from job->forward.results. */
-bool maps_job_reserve(struct maps_job *job, const struct job_buffer *buffers, size_t count, struct error *error);
+bool maps_job_reserve(struct maps_job *job, const struct arena_piece *buffers, size_t count, struct error *error);
 
 /* In `compute`: runs the forward or checks what was posted, and fills job->maps, which are not prepared yet. */
 bool maps_job_run(struct maps_job *job, const struct parallel *parallel, struct error *error);

@@ -52,7 +52,7 @@ static bool reserve(struct forward_job *forward, struct error *error)
     struct similarity_found *found = &job->found;
     const struct forward_input *input = &forward->input;
     const size_t heads = job->maps.num_heads, pairs = similarity_pairs_most(&job->asked, heads);
-    const struct job_buffer buffers[] = {
+    const struct arena_piece buffers[] = {
         {&forward->result.heads,
          {input->batch, heads, input->query_length, output_width(forward)},
          sizeof(float),

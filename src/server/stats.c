@@ -47,7 +47,7 @@ static bool reserve(struct forward_job *forward, struct error *error)
     const struct forward_input *input = &forward->input;
     const size_t n_heads = maps_job_heads(&job->maps);
     const bool positions = job->asked.per_position;
-    const struct job_buffer buffers[] = {
+    const struct arena_piece buffers[] = {
         {&statistics->means, {n_heads, HEAD_STATISTIC_COUNT, 1, 1}, sizeof *statistics->means, true},
         {&statistics->peaks, {n_heads, 1, 1, 1}, sizeof *statistics->peaks, true},
         {&statistics->entropy_per_position, {n_heads, input->batch, input->query_length, 1}, sizeof(float), positions},
