@@ -6,9 +6,12 @@
 #include "analysis/importance.h"
 
 #include "analysis/ablation.h"
+#include "analysis/gram.h"
+#include "analysis/pair_kernels/pair_kernels.h"
 #include "analysis/scored_rows.h"
 #include "base/size.h"
 #include "engine/head_output.h"
+#include "engine/kernels/kernels.h"
 #include "engine/split.h"
 
 #include <float.h>
@@ -37,39 +40,31 @@ struct run {
     const struct attention_shape *shape;
     const struct forward_input *input;
     const struct forward_result *result;
+    const struct pair_kernels *kernels;
     enum importance_method method;
-    size_t columns;                       /* that a head reaches */
+    size_t columns, stride;               /* that a head reaches; the same, padded with zeros */
     const uint8_t *scored;                /* [B, Tq] */
-    float *contributions;                 /* [num_heads, block_rows, columns] */
-    double *gram;                         /* [num_heads, num_heads], its lower half; without a plan [num_heads] */
-    size_t gram_stride;                   /* between neighbours on the diagonal */
+    float *contributions;                 /* [num_heads, block_rows, stride] */
+    double *squares;                      /* [num_heads] ||c_h||^2; norm: not used */
+    const struct gram *gram;              /* <c_a, c_b>; NULL: not wanted */
     size_t block_rows, first_row, n_rows; /* rows of the block; of all B * Tq */
-    double *output_squares;               /* ||y||^2 of the block */
-    double *row_squares;                  /* norm: [block_rows] ||y_i - b_O||^2 */
+    double *row_squares;                  /* [block_rows] ||y_i||^2, 0 where not scored; norm: ||y_i - b_O||^2 */
     double *row_parts;                    /* norm: [block_rows, num_heads] ||c_h,i||^2 */
 };
 
+static size_t contribution_stride(const struct attention_shape *shape)
+{
+    return kernel_padded(head_output_columns(shape));
+}
+
 static size_t rows_of_block(const struct attention_shape *shape, const struct forward_input *input)
 {
-    const size_t floats_a_row = shape->num_heads * head_output_columns(shape);
+    const size_t floats_a_row = shape->num_heads * contribution_stride(shape);
     const size_t rows = size_min(size_max(BLOCK_FLOATS / floats_a_row, LEAST_ROWS), MOST_ROWS);
     return size_min(rows, input->batch * input->query_length);
 }
 
 /* ---- measures */
-
-/* In four chains: they are independent of each other, so that they need not wait for one another. */
-static double dot(const float *a, const float *b, size_t count)
-{
-    double sums[4] = {0};
-    size_t i = 0;
-    for (; i + 4 <= count; i += 4)
-        for (size_t k = 0; k < 4; k++)
-            sums[k] += (double)a[i + k] * (double)b[i + k];
-    for (; i < count; i++)
-        sums[0] += (double)a[i] * (double)b[i];
-    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
-}
 
 static double gate_of(const struct run *run, size_t head)
 {
@@ -78,20 +73,7 @@ static double gate_of(const struct run *run, size_t head)
 
 static float *contribution(const struct run *run, size_t head, size_t row)
 {
-    return run->contributions + (head * run->block_rows + row) * run->columns;
-}
-
-/* ||y||^2 over the block's scored rows. */
-static double output_squares(const struct run *run)
-{
-    const size_t d_model = run->shape->d_model;
-    double squares = 0;
-    for (size_t row = run->first_row; row < run->first_row + run->n_rows; row++)
-        if (run->scored[row]) {
-            const float *y = run->result->output + row * d_model;
-            squares += dot(y, y, d_model);
-        }
-    return squares;
+    return run->contributions + (head * run->block_rows + row) * run->stride;
 }
 
 /* The contribution of one head to the block's rows, which may be of several sequences. Rows that are not scored have a
@@ -100,7 +82,7 @@ static void contribute(const struct run *run, size_t head)
 {
     const double gate = gate_of(run, head);
     if (gate == 0) { /* the head is not there, whatever its Z */
-        memset(contribution(run, head, 0), 0, run->n_rows * run->columns * sizeof(float));
+        memset(contribution(run, head, 0), 0, run->n_rows * run->stride * sizeof(float));
         return;
     }
     const size_t length = run->input->query_length;
@@ -109,68 +91,106 @@ static void contribute(const struct run *run, size_t head)
         const float *z =
             run->result->heads + ((sequence * run->shape->num_heads + head) * length + row) * run->shape->d_v;
         rows = size_min(length - row, run->n_rows - done);
-        head_output(run->layer, head, (float)gate, z, rows, contribution(run, head, done));
+        head_output(run->layer, head, (float)gate, z, rows, contribution(run, head, done), run->stride);
     }
 }
 
-/* Tiles: the heads, and behind them the output. */
-static void contribute_tile(const void *argument, size_t index, unsigned lane)
+/* Tiles: the heads. */
+static void contribute_tile(const void *argument, size_t head, unsigned lane)
 {
     (void)lane;
     const struct run *run = argument;
-    if (index == run->shape->num_heads) {
-        *run->output_squares = output_squares(run);
+    contribute(run, head);
+    if (run->squares)
+        run->squares[head] += run->kernels->wide_squares(contribution(run, head, 0), run->n_rows * run->stride);
+}
+
+/* The power of two that brings contributions into the range in which float32 products and their sums are exact enough;
+ * 1 for what people send. Blocks before this one count too: beside larger ones, this one may vanish. */
+static double factor_into_range(const struct run *run)
+{
+    double largest = 0;
+    for (size_t head = 0; head < run->shape->num_heads; head++)
+        largest = fmax(largest, run->squares[head]);
+    if (largest == 0 || !isfinite(largest) || (largest > 1e-12 && largest < 1e36))
+        return 1;
+    return ldexp(1, -ilogb(largest) / 2);
+}
+
+/* Tiles: the parts of the Gram matrix, each with rows of its own. Contributions may not be what they were afterwards.
+ */
+static void gram_tile(const void *argument, size_t part, unsigned lane)
+{
+    (void)lane;
+    const struct run *run = argument;
+    const size_t first = part * run->n_rows / run->gram->parts, end = (part + 1) * run->n_rows / run->gram->parts;
+    const size_t floats = (end - first) * run->stride;
+    const double factor = factor_into_range(run);
+    if (floats == 0)
         return;
-    }
-    contribute(run, index);
-    if (run->gram) {
-        const float *c = contribution(run, index, 0);
-        run->gram[index * run->gram_stride] += dot(c, c, run->n_rows * run->columns);
-    }
+    for (size_t head = 0; factor != 1 && head < run->shape->num_heads; head++)
+        for (size_t i = 0; i < floats; i++)
+            contribution(run, head, first)[i] = (float)(contribution(run, head, first)[i] * factor);
+    run->kernels->products(contribution(run, 0, first), run->block_rows * run->stride, run->shape->num_heads, floats,
+                           1 / (factor * factor), gram_part(run->gram, part), NULL);
 }
 
-/* Tiles: the rows of the Gram matrix below the diagonal, the longest first. */
-static void gram_tile(const void *argument, size_t index, unsigned lane)
+/* ||bias + the sum of all heads' contributions to a row||^2. */
+static double sum_of_heads_squares(const struct run *run, size_t row, const float *bias)
 {
-    (void)lane;
-    const struct run *run = argument;
-    const size_t head = run->shape->num_heads - 1 - index;
-    for (size_t other = 0; other < head; other++)
-        run->gram[head * run->shape->num_heads + other] +=
-            dot(contribution(run, head, 0), contribution(run, other, 0), run->n_rows * run->columns);
-}
-
-/* ||sum over the heads of their contributions to a row||^2: y_i - b_O without the rounding that b_O would bring. */
-static double row_squares(const struct run *run, size_t row)
-{
-    enum { CHUNK = 64 };
-    double squares = 0;
-    for (size_t first = 0; first < run->columns; first += CHUNK) {
-        const size_t count = size_min(CHUNK, run->columns - first);
-        double sums[CHUNK] = {0};
-        for (size_t head = 0; head < run->shape->num_heads; head++) {
-            const float *c = contribution(run, head, row) + first;
-            for (size_t k = 0; k < count; k++)
-                sums[k] += (double)c[k];
+    enum { CHUNK = 512 };
+    double sums[CHUNK] __attribute__((aligned(64))), squares[2] = {0};
+    for (size_t first = 0; first < run->stride; first += CHUNK) {
+        const size_t count = size_min(CHUNK, run->stride - first);
+        memset(sums, 0, sizeof sums);
+        if (bias)
+            run->kernels->add(sums, bias + first, count);
+        for (size_t head = 0; head < run->shape->num_heads; head++)
+            run->kernels->add(sums, contribution(run, head, row) + first, count);
+        for (size_t k = 0; k < count; k += 2) {
+            squares[0] += sums[k] * sums[k];
+            squares[1] += sums[k + 1] * sums[k + 1];
         }
-        for (size_t k = 0; k < count; k++)
-            squares += sums[k] * sums[k];
     }
+    return squares[0] + squares[1];
+}
+
+static double output_squares(const struct run *run, size_t row)
+{
+    const size_t d_model = run->shape->d_model;
+    const float *y = run->result->output + row * d_model;
+    double squares = 0;
+    for (size_t i = 0; i < d_model; i++)
+        squares += (double)y[i] * (double)y[i];
     return squares;
 }
 
 /* Tiles: the block's rows. */
-static void norm_tile(const void *argument, size_t row, unsigned lane)
+static void row_tile(const void *argument, size_t row, unsigned lane)
 {
     (void)lane;
     const struct run *run = argument;
-    double *parts = run->row_parts + row * run->shape->num_heads, sum = 0;
-    for (size_t head = 0; head < run->shape->num_heads; head++) {
-        const float *c = contribution(run, head, row);
-        sum += parts[head] = dot(c, c, run->columns);
+    const bool norm = run->method == IMPORTANCE_NORM;
+    if (!run->scored[run->first_row + row]) {
+        run->row_squares[row] = 0;
+        if (norm)
+            memset(run->row_parts + row * run->shape->num_heads, 0, run->shape->num_heads * sizeof *run->row_parts);
+        return;
+    }
+    if (importance_needs_output(run->method)) {
+        run->row_squares[row] = output_squares(run, run->first_row + row);
+        return;
+    }
+    double sum = 0;
+    for (size_t head = 0; head < run->shape->num_heads && (norm || !run->shape->projected); head++) {
+        const double part = run->kernels->wide_squares(contribution(run, head, row), run->stride);
+        sum += part;
+        if (norm)
+            run->row_parts[row * run->shape->num_heads + head] = part;
     }
     /* Without projections no two heads share a column. */
-    run->row_squares[row] = run->shape->projected ? row_squares(run, row) : sum;
+    run->row_squares[row] =
+        run->shape->projected ? sum_of_heads_squares(run, row, norm ? NULL : head_output_bias(run->layer)) : sum;
 }
 
 /* ---- blocks */
@@ -193,27 +213,27 @@ static bool add_ratios(const struct run *run, size_t row, double *ratios /* [num
 static bool for_each_block(struct run *run, struct work *work, double *output_total, double *ratios, size_t *n_ratios)
 {
     const size_t heads = run->shape->num_heads, total = run->input->batch * run->input->query_length;
-    const bool pairs = run->gram_stride > 1 && run->shape->projected;
     for (run->first_row = 0; run->first_row < total; run->first_row += run->n_rows) {
         run->n_rows = size_min(run->block_rows, total - run->first_row);
-        const double floats = (double)run->n_rows * (double)run->columns * (double)heads;
-        if (!work_split(work, heads + importance_needs_output(run->method), 2 * floats * (double)run->shape->d_v,
-                        contribute_tile, run) ||
-            (pairs && !work_split(work, heads, floats * (double)heads, gram_tile, run)) ||
-            (run->row_parts && !work_split(work, run->n_rows, 4 * floats, norm_tile, run)))
+        const double floats = (double)run->n_rows * (double)run->stride * (double)heads;
+        if (!work_split(work, heads, 2 * floats * (double)run->shape->d_v, contribute_tile, run) ||
+            !work_split(work, run->n_rows, 4 * floats, row_tile, run) ||
+            (run->gram && !work_split(work, run->gram->parts, floats * (double)heads, gram_tile, run)))
             return false;
-        *output_total += *run->output_squares;
-        for (size_t row = 0; run->row_parts && row < run->n_rows; row++)
-            *n_ratios += add_ratios(run, row, ratios);
+        for (size_t row = 0; row < run->n_rows; row++) {
+            *output_total += run->row_squares[row];
+            if (run->row_parts)
+                *n_ratios += add_ratios(run, row, ratios);
+        }
     }
     return true;
 }
 
 /* Sums of squares of float32 numbers are finite in float64, unless the numbers are not. */
-static bool check_finite(const double *sums, size_t stride, size_t num_heads, double output, struct error *error)
+static bool check_finite(const double *sums, size_t num_heads, double output, struct error *error)
 {
     for (size_t head = 0; head < num_heads; head++)
-        if (!isfinite(sums[head * stride]))
+        if (!isfinite(sums[head]))
             return error_set(error, ERROR_NOT_FINITE,
                              "what head %zu adds to the output is not finite: the computation is beyond float32; send "
                              "smaller inputs, or leave the head out with head_mask",
@@ -248,36 +268,40 @@ static bool ablate(const struct run *run, size_t n_scored, double *sums, struct 
 
 /* ---- memory */
 
-enum piece { SCORED, CONTRIBUTIONS, GRAM, CROSS, SUMS, ROW_SQUARES, ROW_PARTS, PIECES };
+enum piece { SCORED, CONTRIBUTIONS, CROSS, SUMS, ROW_SQUARES, ROW_PARTS, PIECES };
 
 static bool list_pieces(const struct attention_shape *shape, const struct forward_input *input,
                         enum importance_method method, bool plan, unsigned lanes, size_t bytes[PIECES])
 {
     const bool norm = method == IMPORTANCE_NORM, sums = method == IMPORTANCE_MEAN || method == IMPORTANCE_UNIFORM;
     size_t floats_a_row;
-    if (!size_multiply(shape->num_heads, head_output_columns(shape), &floats_a_row))
+    if (!size_multiply(shape->num_heads, contribution_stride(shape), &floats_a_row))
         return false;
     const size_t heads = shape->num_heads, rows = rows_of_block(shape, input), real = sizeof(double);
     return tensor_bytes((size_t[]){input->batch, input->query_length}, 2, 1, &bytes[SCORED]) &&
            tensor_bytes((size_t[]){rows, floats_a_row}, 2, sizeof(float), &bytes[CONTRIBUTIONS]) &&
-           tensor_bytes((size_t[]){heads, plan ? heads : 1, !norm}, 3, real, &bytes[GRAM]) &&
            tensor_bytes((size_t[]){heads, plan}, 2, real, &bytes[CROSS]) &&
            tensor_bytes((size_t[]){lanes, shape->d_v, sums}, 3, real, &bytes[SUMS]) &&
-           tensor_bytes((size_t[]){rows, norm}, 2, real, &bytes[ROW_SQUARES]) &&
+           tensor_bytes((size_t[]){rows}, 1, real, &bytes[ROW_SQUARES]) &&
            tensor_bytes((size_t[]){rows, heads, norm}, 3, real, &bytes[ROW_PARTS]);
+}
+
+static size_t parts_of_gram(const struct attention_shape *shape, const struct forward_input *input)
+{
+    return gram_parts(shape->num_heads, rows_of_block(shape, input));
 }
 
 bool importance_scratch_bytes(const struct attention_shape *shape, const struct forward_input *input,
                               enum importance_method method, bool plan, unsigned lanes, size_t *bytes)
 {
-    size_t pieces[PIECES], total = 0;
-    if (!list_pieces(shape, input, method, plan, lanes, pieces))
+    size_t pieces[PIECES], total = 0, gram = 0;
+    if (!list_pieces(shape, input, method, plan, lanes, pieces) ||
+        (plan && !gram_bytes(shape->num_heads, parts_of_gram(shape, input), &gram)))
         return false;
     for (size_t i = 0; i < PIECES; i++)
         if (!arena_need(&total, pieces[i]))
             return false;
-    *bytes = total;
-    return true;
+    return size_add(total, gram, bytes);
 }
 
 static bool take_pieces(struct arena *arena, const size_t bytes[PIECES], void *pieces[PIECES])
@@ -301,6 +325,21 @@ double importance_flop(const struct attention_shape *shape, const struct forward
     return flop < DBL_MAX ? flop : DBL_MAX;
 }
 
+/* `squares` [heads] are the diagonal: they are those that the heads' importance is made of. */
+static void make_plan(const struct gram *gram, const double *squares, double size, struct prune_step *plan,
+                      double *cross)
+{
+    const size_t heads = gram->heads;
+    double *total = gram_part(gram, 0);
+    gram_total(gram, total);
+    for (size_t head = 0; head < heads; head++) {
+        total[head * heads + head] = squares[head];
+        for (size_t other = 0; other < head; other++)
+            total[other * heads + head] = total[head * heads + other];
+    }
+    prune_plan(total, heads, size, plan, cross);
+}
+
 bool importance_run(const struct attention_layer *layer, const struct forward_input *input,
                     enum importance_method method, const struct forward_result *result, const struct parallel *parallel,
                     struct arena *arena, struct importance *importance, struct error *error)
@@ -308,53 +347,54 @@ bool importance_run(const struct attention_layer *layer, const struct forward_in
     const struct attention_shape *shape = attention_layer_shape(layer);
     const size_t heads = shape->num_heads;
     const bool plan = importance->plan != NULL;
+    const bool norm = method == IMPORTANCE_NORM;
     struct work work = {.parallel = parallel};
     size_t bytes[PIECES], n_ratios = 0;
     void *pieces[PIECES];
-    if (!list_pieces(shape, input, method, plan, parallel->lanes, bytes) || !take_pieces(arena, bytes, pieces))
+    struct gram gram = {0};
+    if (!list_pieces(shape, input, method, plan, parallel->lanes, bytes) || !take_pieces(arena, bytes, pieces) ||
+        (plan && !gram_init(&gram, heads, parts_of_gram(shape, input), arena)))
         return error_out_of_memory(error);
+    double output_total = 0, *measured = importance->importance; /* [heads] */
+    for (size_t head = 0; head < heads; head++)
+        measured[head] = 0;
     struct run run = {
         .layer = layer,
         .shape = shape,
         .input = input,
         .result = result,
+        .kernels = pair_kernels_of(isa_chosen()),
         .method = method,
         .columns = head_output_columns(shape),
+        .stride = contribution_stride(shape),
         .scored = pieces[SCORED],
         .contributions = pieces[CONTRIBUTIONS],
-        .gram = pieces[GRAM],
-        .gram_stride = plan ? heads + 1 : 1,
+        .squares = norm ? NULL : measured,
+        .gram = plan && shape->projected ? &gram : NULL, /* without projections all but its diagonal is 0 */
         .block_rows = rows_of_block(shape, input),
         .row_squares = pieces[ROW_SQUARES],
         .row_parts = pieces[ROW_PARTS],
     };
-    double block_squares = 0, output_total = 0, *measured = importance->importance; /* [heads] */
-    run.output_squares = &block_squares;
-    if (run.gram)
-        memset(run.gram, 0, bytes[GRAM]);
-    for (size_t head = 0; head < heads; head++)
-        measured[head] = 0;
+    if (run.stride > run.columns)
+        memset(run.contributions, 0, bytes[CONTRIBUTIONS]);
+    if (plan)
+        gram_clear(&gram);
 
     const size_t n_rows = scored_rows(input, pieces[SCORED]);
     if (!ablate(&run, n_rows, pieces[SUMS], &work) || !for_each_block(&run, &work, &output_total, measured, &n_ratios))
         return error_set(error, ERROR_CLIENT_GONE,
                          "The computation was cancelled: nobody waits for its result any more.");
-    const bool norm = method == IMPORTANCE_NORM;
-    if (!check_finite(norm ? measured : run.gram, norm ? 1 : run.gram_stride, heads, output_total, error))
+    if (!check_finite(measured, heads, norm ? 0 : output_total, error))
         return false;
 
     const double size = sqrt(output_total);
+    if (plan)
+        make_plan(&gram, measured, size, importance->plan, pieces[CROSS]);
     for (size_t head = 0; head < heads; head++)
         if (norm)
             measured[head] = n_ratios > 0 ? measured[head] / (double)n_ratios : NAN;
         else
-            measured[head] = size > 0 ? sqrt(run.gram[head * run.gram_stride]) / size : NAN;
-    if (plan) {
-        for (size_t head = 0; head < heads; head++)
-            for (size_t other = 0; other < head; other++)
-                run.gram[other * heads + head] = run.gram[head * heads + other];
-        prune_plan(run.gram, heads, size, importance->plan, pieces[CROSS]);
-    }
+            measured[head] = size > 0 ? sqrt(measured[head]) / size : NAN;
     importance->n_rows = n_rows;
     importance->n_excluded = input->batch * input->query_length - n_rows;
     return true;

@@ -31,10 +31,11 @@ struct importance {
     size_t n_excluded;       /* out: padding and rows without an allowed key */
 };
 
-/* Which results of the forward importance_run reads, all heads of them; `heads` always. */
+/* Which results of the forward importance_run reads, all heads of them; `heads` always. The output is the sum of what
+ * the heads add to it, unless something else takes the place of their Z. */
 static inline bool importance_needs_output(enum importance_method method)
 {
-    return method != IMPORTANCE_NORM;
+    return method == IMPORTANCE_UNIFORM || method == IMPORTANCE_MEAN;
 }
 
 static inline bool importance_needs_value(enum importance_method method)

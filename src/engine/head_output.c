@@ -9,13 +9,19 @@ size_t head_output_columns(const struct attention_shape *shape)
     return shape->projected ? shape->d_model : shape->d_v;
 }
 
+const float *head_output_bias(const struct attention_layer *layer)
+{
+    return layer->shape.projected ? layer->output.bias : NULL;
+}
+
 void head_output(const struct attention_layer *layer, size_t head, float scale, const float *z /* [n_rows, d_v] */,
-                 size_t n_rows, float *out)
+                 size_t n_rows, float *out, size_t out_stride)
 {
     const struct kernels *kernels = layer->kernels;
     const size_t d_v = layer->shape.d_v;
     if (!layer->shape.projected) {
-        kernels->scale(out, z, n_rows * d_v, scale);
+        for (size_t row = 0; row < n_rows; row++)
+            kernels->scale(out + row * out_stride, z + row * d_v, d_v, scale);
         return;
     }
     /* Each panel holds its columns of all heads' rows, [depth][width]: head h begins at row h * d_v of it. The last
@@ -31,7 +37,7 @@ void head_output(const struct attention_layer *layer, size_t head, float scale, 
         .b_depth = w_o->depth,
         .scale = scale,
         .c = out,
-        .c_stride = w_o->columns,
+        .c_stride = out_stride,
     };
     if (full)
         kernels->multiply(&product, 0, n_rows, 0, full);

@@ -364,8 +364,9 @@ END_TEST
 /* ---- the edges */
 
 /* One token of two heads with d_v 1 and d_model 1: y = w_0 v_0 + w_1 v_1, x = 1. */
-static bool run_two_heads(float w_0, float w_1, float v_0, float v_1, const float *head_mask, const uint8_t *mask,
-                          enum importance_method method, double importance[2], struct error *error)
+static bool run_two_heads_with_plan(float w_0, float w_1, float v_0, float v_1, const float *head_mask,
+                                    const uint8_t *mask, enum importance_method method, double importance[2],
+                                    struct prune_step *plan /* [2], or NULL */, struct error *error)
 {
     static const float none[2] = {0, 0}, x[1] = {1};
     const float w_v[2] = {v_0, v_1}, w_o[2] = {w_0, w_1};
@@ -385,12 +386,20 @@ static bool run_two_heads(float w_0, float w_1, float v_0, float v_1, const floa
         .n_maps = 2,
     };
     struct attention_layer *layer = attention_layer_create(&p.shape, &p.matrices, error);
-    struct found f = found_create(&p, false);
+    struct found f = found_create(&p, plan);
     bool right = run(&p, layer, method, &parallel_serial, 0, &f, error);
     memcpy(importance, f.importance.importance, 2 * sizeof *importance);
+    if (plan)
+        memcpy(plan, f.importance.plan, 2 * sizeof *plan);
     found_free(&f);
     attention_layer_free(layer);
     return right;
+}
+
+static bool run_two_heads(float w_0, float w_1, float v_0, float v_1, const float *head_mask, const uint8_t *mask,
+                          enum importance_method method, double importance[2], struct error *error)
+{
+    return run_two_heads_with_plan(w_0, w_1, v_0, v_1, head_mask, mask, method, importance, NULL, error);
 }
 
 START_TEST(undefined_is_nan)
@@ -431,6 +440,25 @@ START_TEST(not_finite)
 }
 END_TEST
 
+/* What float32 can hold and its square cannot: too large, too small. */
+START_TEST(squares_beyond_float32)
+{
+    const float size = _i ? 1e19f : 1e-19f;
+    double got[2];
+    struct prune_step plan[2];
+    struct error error;
+    ck_assert(engine_init(NULL, &error));
+    ck_assert(run_two_heads_with_plan(3 * size, size, size, size, NULL, NULL, IMPORTANCE_ZERO, got, plan, &error));
+    ck_assert_double_eq_tol(got[0], 0.75, 1e-6);
+    ck_assert_double_eq_tol(got[1], 0.25, 1e-6);
+    ck_assert_uint_eq(plan[0].head, 1);
+    ck_assert_double_eq_tol(plan[0].change, 0.25, 1e-6);
+    ck_assert_double_eq_tol(plan[1].change, 1, 1e-6);
+    ck_assert(run_two_heads(3 * size, size, size, size, NULL, NULL, IMPORTANCE_NORM, got, &error));
+    ck_assert_double_eq_tol(got[0], 0.75, 1e-6);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *s = suite_create("analysis/importance");
@@ -442,6 +470,7 @@ Suite *suite(void)
     tcase_add_test(t, arena_too_small);
     tcase_add_loop_test(t, undefined_is_nan, 0, IMPORTANCE_METHOD_COUNT);
     tcase_add_loop_test(t, not_finite, 0, 2);
+    tcase_add_loop_test(t, squares_beyond_float32, 0, 2);
     suite_add_tcase(s, t);
     return s;
 }

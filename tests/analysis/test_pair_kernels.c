@@ -100,6 +100,22 @@ START_TEST(row_distances)
 }
 END_TEST
 
+/* Squares that float32 cannot hold. */
+START_TEST(wide_squares_of_any_size)
+{
+    const struct pair_kernels *kernels = kernels_of(_i);
+    static const float sizes[] = {1e-45f, 1e-30f, 1e30f, FLT_MAX};
+    if (!kernels)
+        return;
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        for (size_t i = 0; i < 48; i++)
+            p[i] = i % 2 ? sizes[s] : -sizes[s];
+        const double wanted = 48 * (double)sizes[s] * (double)sizes[s];
+        ck_assert(fabs(kernels->wide_squares(p, 48) - wanted) <= 1e-13 * wanted);
+    }
+}
+END_TEST
+
 START_TEST(one_head)
 {
     const struct pair_kernels *kernels = kernels_of(_i);
@@ -118,6 +134,7 @@ START_TEST(one_head)
             sums[i] = (double)i;
         }
         ck_assert(fabs(kernels->squares(p, count) - squares) <= 1e-6 * squares);
+        ck_assert(fabs(kernels->wide_squares(p, count) - squares) <= 1e-13 * squares);
         ck_assert(fabs(kernels->sum(p, count) - sum) <= 1e-6 * size);
         kernels->add(sums, p, count);
         for (size_t i = 0; i < count; i++)
@@ -172,6 +189,7 @@ Suite *suite(void)
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, midpoint_log, 0, ISA_COUNT);
     tcase_add_loop_test(t, row_distances, 0, ISA_COUNT);
+    tcase_add_loop_test(t, wide_squares_of_any_size, 0, ISA_COUNT);
     tcase_add_loop_test(t, one_head, 0, ISA_COUNT);
     tcase_add_loop_test(t, products, 0, ISA_COUNT);
     suite_add_tcase(s, t);

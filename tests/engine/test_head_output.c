@@ -10,6 +10,12 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* Floats between the rows of the result, none half of the time. */
+static size_t head_gap(struct random *random)
+{
+    return random_size(random, 0, 1) ? random_size(random, 1, 20) : 0;
+}
+
 static void check(struct random *random, const struct attention_shape *shape, size_t rows)
 {
     struct problem memory = {0};
@@ -17,9 +23,9 @@ static void check(struct random *random, const struct attention_shape *shape, si
     const struct attention_matrices matrices = random_matrices(random, shape, &memory);
     struct attention_layer *layer = attention_layer_create(shape, &matrices, &error);
     ck_assert_ptr_nonnull(layer);
-    const size_t columns = head_output_columns(shape), d_v = shape->d_v;
+    const size_t columns = head_output_columns(shape), d_v = shape->d_v, stride = columns + head_gap(random);
     ck_assert_uint_eq(columns, shape->projected ? shape->d_model : d_v);
-    float *z = malloc(rows * d_v * sizeof *z), *out = malloc((rows * columns + 1) * sizeof *out),
+    float *z = malloc(rows * d_v * sizeof *z), *out = malloc(rows * stride * sizeof *out + sizeof *out),
           *expected = malloc(rows * columns * sizeof *expected), *one = malloc(columns * sizeof *one);
     for (size_t i = 0; i < rows * d_v; i++)
         z[i] = (float)random_normal(random);
@@ -32,13 +38,17 @@ static void check(struct random *random, const struct attention_shape *shape, si
                     sum += (double)z[i * d_v + d] * (double)matrices.w_o[(head * d_v + d) * columns + c];
                 expected[i * columns + c] = (float)((double)scale * sum);
             }
-        out[rows * columns] = 1234;
-        head_output(layer, head, scale, z, rows, out);
-        ck_assert_double_le(worst_error(out, expected, rows * columns, 1e-5), 1);
-        ck_assert(out[rows * columns] == 1234);
-        for (size_t i = 0; i < rows; i++) { /* a row alone has the same bits */
-            head_output(layer, head, scale, z + i * d_v, 1, one);
-            ck_assert_mem_eq(one, out + i * columns, columns * sizeof *one);
+        for (size_t i = 0; i <= rows * stride; i++)
+            out[i] = 1234;
+        head_output(layer, head, scale, z, rows, out, stride);
+        ck_assert(out[rows * stride] == 1234);
+        for (size_t i = 0; i < rows; i++) {
+            const float *row = out + i * stride;
+            ck_assert_double_le(worst_error(row, expected + i * columns, columns, 1e-5), 1);
+            for (size_t c = columns; c < stride; c++)
+                ck_assert(row[c] == 1234);
+            head_output(layer, head, scale, z + i * d_v, 1, one, columns);
+            ck_assert_mem_eq(one, row, columns * sizeof *one); /* a row alone has the same bits */
         }
     }
     free(z);

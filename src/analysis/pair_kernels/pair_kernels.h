@@ -29,6 +29,8 @@ struct pair_kernels {
     double (*row_distances)(const float *x, const float *y, size_t n_rows, size_t stride);
     /* Sum of squares of x [count]. */
     double (*squares)(const float *x, size_t count);
+    /* The same in float64 throughout: no square overflows or vanishes. */
+    double (*wide_squares)(const float *x, size_t count);
     /* Sum of x [count]. */
     double (*sum)(const float *x, size_t count);
     /* x = sqrt(x), x [count]. */
