@@ -9,15 +9,14 @@ class Report:
     def __init__(self):
         self.rows = {}
 
-    def add(self, name, values, unit):
+    def add(self, name, values, unit, target=None):
         values = list(values)
         self.rows[name] = {"median": statistics.median(values), "least": min(values), "most": max(values), "unit": unit,
-                           "values": values}
+                           "values": values, "target": target}
 
     def ratio(self, name, above, below, scale=1.0, target=None):
         """above / below of each repetition, times `scale`."""
-        self.add(name, [scale * a / b for a, b in zip(above, below)], "x")
-        self.rows[name]["target"] = target
+        self.add(name, [scale * a / b for a, b in zip(above, below)], "x", target)
 
     def latencies(self, name, results):
         """The tail means something from a few thousand requests on; below a thousand p999 is the longest."""

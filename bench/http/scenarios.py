@@ -12,6 +12,7 @@ from server import Server
 
 SMALL_CONNECTIONS = (1, 8, 32, 64)
 LIGHT_CLIENTS = 4
+DASHBOARD_CLIENTS = 8
 RESIDENT_EVERY_SECONDS = 0.1
 
 
@@ -158,4 +159,40 @@ def memory(settings, report):
     report.ratio("memory.peak_of_job", [max(samples) - idle], [job], target="<= 1.5")
 
 
-SCENARIOS = {"noisy": noisy, "batching": batching, "small": small, "echo": echo, "memory": memory, "peak": peak, "latency": latency}
+def dashboard(settings, report):
+    """What reading live statistics of many heads costs while forwards run at full load, and whether forwards wait for it."""
+    seconds, heads, d_k = settings.seconds or 2, 144, 8
+    weights = [{"name": "heads", "source": "identity", "d_model": heads * d_k, "num_heads": heads}]
+    paths = bodies.write(settings.folder, "dashboard", 4, 1, 16, heads * d_k, "base64", **{"return": ["output"]})
+    reads = {"matrix": "/v1/heads/similarity", "centered": "/v1/heads/similarity?metric=centered",
+             "rows": "/v1/heads/similarity?format=rows", "stats": "/v1/heads/stats"}
+    with Server(settings.binary, weights=weights) as server:
+        for path in paths:
+            server.forward(path)
+        forwards = (FORWARD, paths, DASHBOARD_CLIENTS, seconds)
+        runs = {"alone": lambda: measured(server, forwards)}
+        for kind, path in reads.items():
+            load = (path, [], 1, seconds)
+            runs[kind + ".idle"] = lambda load=load: measured(server, load)
+            runs[kind] = lambda load=load: measured(server, forwards, load)
+        found = alternating(settings, runs)
+    report.add("dashboard.others", [one.others for runs in found.values() for one in runs], "cores")
+    report.add("dashboard.forward.cpu", [1e6 * one.cpu_per_request for one in found["alone"]], "us/request")
+    report.latencies("dashboard.forward", [one.first for one in found["alone"]])
+    for kind in reads:
+        name = "dashboard." + kind
+        beside, read = zip(*[one.results for one in found[kind]])
+        # What the forwards would have taken without the reads is taken off.
+        taken = [one.cpu - forward.requests * alone.cpu_per_request
+                 for one, forward, alone in zip(found[kind], beside, found["alone"])]
+        report.add(name + ".idle_cpu", [1e3 * one.cpu_per_request for one in found[kind + ".idle"]], "ms/request")
+        report.add(name + ".rate", [result.rate for result in read], "requests/s")
+        report.add(name + ".cpu", [1e3 * cpu / result.requests for cpu, result in zip(taken, read)], "ms/request",
+                   target="<= 2" if kind == "matrix" else None)
+        for label, percent in (("p50", 50), ("p99", 99)):
+            report.ratio("%s.forward_%s" % (name, label), [result.percentile(percent) for result in beside],
+                         [one.first.percentile(percent) for one in found["alone"]])
+
+
+SCENARIOS = {"noisy": noisy, "batching": batching, "small": small, "echo": echo, "memory": memory, "peak": peak, "latency": latency,
+             "dashboard": dashboard}
