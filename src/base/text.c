@@ -51,11 +51,17 @@ void text_append_format(struct text *text, const char *format, ...)
     va_list arguments, again;
     va_start(arguments, format);
     va_copy(again, arguments);
-    int length = vsnprintf(NULL, 0, format, arguments);
-    char *to = length < 0 ? NULL : text_reserve(text, (size_t)length + 1);
-    if (to) {
-        vsnprintf(to, (size_t)length + 1, format, again);
+    /* As a rule it fits, and is formatted once. */
+    const size_t room = text->failed ? 0 : text->capacity - text->length;
+    const int length = vsnprintf(room ? text->data + text->length : NULL, room, format, arguments);
+    if (length >= 0 && (size_t)length < room) {
         text->length += (size_t)length;
+    } else {
+        char *to = length < 0 ? NULL : text_reserve(text, (size_t)length + 1);
+        if (to) {
+            vsnprintf(to, (size_t)length + 1, format, again);
+            text->length += (size_t)length;
+        }
     }
     va_end(again);
     va_end(arguments);

@@ -79,17 +79,25 @@ bool live_stats_bytes(const struct live_view *view, size_t *bytes)
            size_add(heads, envelope_bytes(view), bytes);
 }
 
+static void write_member(const char *name, const char *end_of_name, double value, struct text *text)
+{
+    text_append_string(text, ",\"");
+    text_append_string(text, name);
+    text_append_string(text, end_of_name);
+    analysis_text_number(text, value);
+}
+
 static void write_head(const struct live_view *view, uint32_t head, struct text *text)
 {
-    text_append_format(text, "{\"head\":%u", head);
+    text_append_string(text, "{\"head\":");
+    text_append_size(text, head);
     for (size_t i = 0; i < HEAD_STATISTIC_COUNT; i++) {
         if (!view->statistics[i])
             continue;
         const struct ratio_sums *sums = live_sums_of(view->sums, 0, head, (enum head_statistic)i);
-        text_append_format(text, ",\"%s\":", head_statistic_kinds[i].name);
-        analysis_text_number(text, ratio_sums_mean(sums));
-        text_append_format(text, ",\"%s_stderr\":", head_statistic_kinds[i].name);
-        analysis_text_number(text, ratio_sums_stderr(sums));
+        const char *name = head_statistic_kinds[i].name;
+        write_member(name, "\":", ratio_sums_mean(sums), text);
+        write_member(name, "_stderr\":", ratio_sums_stderr(sums), text);
     }
     text_append(text, "}", 1);
 }
@@ -142,8 +150,11 @@ bool live_similarity_bytes(const struct live_view *view, const struct live_simil
 
 static void write_pair(const struct head_pair *pair, bool first, struct text *text)
 {
-    text_append_format(text, "%s{\"head_a\":%u,\"head_b\":%u,\"similarity\":", first ? "" : ",", pair->head_a,
-                       pair->head_b);
+    text_append_string(text, first ? "{\"head_a\":" : ",{\"head_a\":");
+    text_append_size(text, pair->head_a);
+    text_append_string(text, ",\"head_b\":");
+    text_append_size(text, pair->head_b);
+    text_append_string(text, ",\"similarity\":");
     analysis_text_float(text, (float)pair->similarity);
     text_append(text, "}", 1);
 }
