@@ -210,12 +210,23 @@ START_TEST(nothing_is_lost_while_others_read)
 }
 END_TEST
 
+/* The formula of docs/OPERATIONS.md. */
 START_TEST(memory_is_shards_and_eleven)
 {
-    const struct live_store_options options = {.num_layers = 1, .num_heads = 144, .shards = 4, .slice_s = 30};
+    static const size_t head_counts[] = {1, 2, 12, 144, 1024, 65536};
+    static const unsigned shard_counts[] = {1, 2, 7, 64};
     size_t bytes;
-    ck_assert(live_store_bytes(&options, &bytes));
-    ck_assert_uint_le(bytes, (4 + 11) * (8192 + 1024 * 144 + 4 * 144 * 144));
+    for (size_t i = 0; i < sizeof head_counts / sizeof *head_counts; i++)
+        for (size_t j = 0; j < sizeof shard_counts / sizeof *shard_counts; j++) {
+            const size_t heads = head_counts[i], accumulators = shard_counts[j] + 11;
+            const struct live_store_options options = {
+                .num_layers = 1, .num_heads = heads, .shards = shard_counts[j], .slice_s = 30};
+            const size_t one = 616 * heads + 4 * heads * (heads + 1);
+            ck_assert(live_store_bytes(&options, &bytes));
+            ck_assert_uint_ge(bytes, accumulators * one);
+            ck_assert_uint_lt(bytes, accumulators * (one + 1024));
+            ck_assert_uint_le(bytes, accumulators * (8192 + 1024 * heads + 4 * heads * heads));
+        }
     const struct live_store_options huge = {.num_layers = 1, .num_heads = SIZE_MAX / 4, .shards = 4, .slice_s = 30};
     ck_assert(!live_store_bytes(&huge, &bytes));
 }
