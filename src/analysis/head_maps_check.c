@@ -121,13 +121,13 @@ static bool describe(const struct run *run, size_t sequence, size_t head, size_t
                             place, found->stray, run->tolerance);
     case ROW_ZERO_ALONE:
         return error_set_at(error, ERROR_INVALID, pointer,
-                            "%s is %s zeros, but that of head 0 is %s: a row of zeros is one without an allowed key, "
+                            "%s is %s zeros, and that of head 0 is%s: a row of zeros is one without an allowed key, "
                             "and the allowed keys are the same in all heads",
-                            place, found->zero ? "all" : "not all", found->zero ? "not" : "");
+                            place, found->zero ? "all" : "not all", found->zero ? " not" : "");
     default:
         return error_set_at(error, ERROR_INVALID, pointer, "%s sums to %.6g, expected 1 within %g%s", place, found->sum,
                             run->tolerance,
-                            run->maps->renormalize ? ""
+                            run->maps->renormalize ? ": attention maps are taken behind the softmax"
                             : fabs(found->sum - 1) <= HEAD_MAPS_TOLERANCE_RENORMALIZE
                                 ? ": if the maps were rounded, send \"renormalize\": true beside them"
                                 : " (renormalize would allow 0.05): attention maps are taken behind the softmax");

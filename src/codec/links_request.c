@@ -81,8 +81,8 @@ bool links_request_check_tokens(const struct links_request *request, const struc
                             "causal attention to keys that end with the queries");
     if (tokens->n_lists != rule->batch)
         return error_set_at(error, ERROR_INVALID, "/tokens",
-                            "%zu lists of labels for %zu sequences: give one list a sequence", tokens->n_lists,
-                            rule->batch);
+                            "%zu list%s of labels, expected %zu, one for each sequence", tokens->n_lists,
+                            tokens->n_lists == 1 ? "" : "s", rule->batch);
     for (size_t i = 0; i < tokens->n_lists; i++) {
         const size_t found = list_length(tokens->list_ends, i);
         const bool has_words = analysis->has_words && i < analysis->words.n_lists;
@@ -94,8 +94,8 @@ bool links_request_check_tokens(const struct links_request *request, const struc
         if (has_words)
             snprintf(or_words, sizeof or_words, ", or %zu, one for each word", words);
         return error_set_at(error, ERROR_INVALID, pointer,
-                            "%zu labels, expected %zu, one for each position of the sequence%s", found,
-                            rule->key_length, or_words);
+                            "%zu label%s, expected %zu, one for each position of the sequence%s", found,
+                            found == 1 ? "" : "s", rule->key_length, or_words);
     }
     return true;
 }

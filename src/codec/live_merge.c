@@ -3,6 +3,7 @@
 
 #include "base/nearest.h"
 #include "base/size.h"
+#include "codec/state_members.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -17,78 +18,14 @@
 #define HEADS_MOST  65536
 #define LAYERS_MOST 4096
 
-/* One document on its way. */
-struct reading {
-    const json_t *document;
-    size_t index; /* of the list */
-    struct error *error;
-};
-
-static bool wrong(const struct reading *r, const char *member, const char *expected)
-{
-    char pointer[128];
-    snprintf(pointer, sizeof pointer, "/states/%zu%s%s", r->index, *member ? "/" : "", member);
-    return error_set_at(r->error, ERROR_INVALID, pointer, "state document %zu: %s%s%s", r->index, member,
-                        *member ? ": expected " : "expected ", expected);
-}
-
-static const char *text_of(const struct reading *r, const char *name)
-{
-    return json_string_value(json_object_get(r->document, name));
-}
-
-static bool take_text(const struct reading *r, const char *name, char *to, size_t capacity)
-{
-    const char *text = text_of(r, name);
-    if (!text || strlen(text) >= capacity)
-        return wrong(r, name, "a short string");
-    strcpy(to, text);
-    return true;
-}
-
-static bool take_number(const struct reading *r, const json_t *object, const char *name, const char *place,
-                        double least, double *to)
-{
-    const json_t *value = json_object_get(object, name);
-    const double number = json_number_value(value);
-    if (!json_is_number(value) || !isfinite(number) || number < least)
-        return wrong(r, place, least == 0 ? "a finite number from 0 up" : "a finite number");
-    *to = number;
-    return true;
-}
-
-static bool take_count(const struct reading *r, const char *name, double *to)
-{
-    return take_number(r, r->document, name, name, 0, to) && (*to == floor(*to) || wrong(r, name, "a whole number"));
-}
-
-static bool take_list(const struct reading *r, const json_t *object, const char *name, const char *place, double least,
-                      double *first, size_t count, size_t stride)
-{
-    const json_t *list = json_object_get(object, name);
-    char expected[80];
-    if (!json_is_array(list) || json_array_size(list) != count) {
-        snprintf(expected, sizeof expected, "a list of %zu numbers", count);
-        return wrong(r, place, expected);
-    }
-    for (size_t i = 0; i < count; i++) {
-        const json_t *value = json_array_get(list, i);
-        const double number = json_number_value(value);
-        if (!json_is_number(value) || !isfinite(number) || number < least)
-            return wrong(r, place, least == 0 ? "finite numbers from 0 up" : "finite numbers");
-        first[i * stride] = number;
-    }
-    return true;
-}
-
 /* a^2 <= b c. */
 static bool cauchy_schwarz(double a, double b, double c)
 {
     return fabs(a) <= sqrt(b) * sqrt(c) * (1 + SLACK) + 1e-300;
 }
 
-static bool take_sums(const struct reading *r, enum head_statistic statistic, struct ratio_sums *sums, size_t count,
-                      size_t stride)
+static bool take_sums(const struct state_reading *r, enum head_statistic statistic, struct ratio_sums *sums,
+                      size_t count, size_t stride)
 {
     const size_t doubles = stride * sizeof *sums / sizeof(double);
     char place[80];
@@ -97,17 +34,18 @@ static bool take_sums(const struct reading *r, enum head_statistic statistic, st
     struct ratio_sums common = {0};
     snprintf(place, sizeof place, "statistics/%s", head_statistic_kinds[statistic].name);
     if (!json_is_object(object))
-        return wrong(r, place, "an object");
-    if (!take_number(r, object, "sequences", place, 0, &common.sequences) ||
-        !take_number(r, object, "n", place, 0, &common.n) || !take_number(r, object, "nn", place, 0, &common.nn) ||
-        !take_list(r, object, "offset", place, -INFINITY, &sums->offset, count, doubles) ||
-        !take_list(r, object, "z", place, -INFINITY, &sums->z, count, doubles) ||
-        !take_list(r, object, "zz", place, -INFINITY, &sums->zz, count, doubles) ||
-        !take_list(r, object, "zn", place, -INFINITY, &sums->zn, count, doubles))
+        return state_wrong(r, place, object, "an object with the statistic's sums");
+    if (!state_take_number(r, object, place, "sequences", 0, &common.sequences) ||
+        !state_take_number(r, object, place, "n", 0, &common.n) ||
+        !state_take_number(r, object, place, "nn", 0, &common.nn) ||
+        !state_take_list(r, object, place, "offset", &sums->offset, count, doubles) ||
+        !state_take_list(r, object, place, "z", &sums->z, count, doubles) ||
+        !state_take_list(r, object, place, "zz", &sums->zz, count, doubles) ||
+        !state_take_list(r, object, place, "zn", &sums->zn, count, doubles))
         return false;
     if (common.sequences != floor(common.sequences) || (common.sequences > 0) != (common.n > 0) ||
         !cauchy_schwarz(common.n, common.sequences, common.nn) || common.nn > common.n * common.n * (1 + SLACK))
-        return wrong(r, place, "sums that can be: sequences, n and nn do not fit");
+        return state_impossible(r, place, "sequences, n and nn do not fit together");
     for (size_t i = 0; i < count; i++) {
         struct ratio_sums *one = &sums[i * stride];
         one->sequences = common.sequences;
@@ -117,78 +55,85 @@ static bool take_sums(const struct reading *r, enum head_statistic statistic, st
         const double squares = one->zz + SLACK * SLACK * one->offset * one->offset * one->nn;
         if (!(squares >= 0) || !cauchy_schwarz(one->zn, squares, one->nn) ||
             !cauchy_schwarz(one->z, squares, one->sequences))
-            return wrong(r, place, "sums that can be: z, zz and zn do not fit");
+            return state_impossible(r, place, "z, zz and zn do not fit together");
     }
     return true;
 }
 
-static bool check_products(const struct reading *r, const struct live_sums *sums)
+static bool check_products(const struct state_reading *r, const struct live_sums *sums)
 {
     const double even = sums->counts.even;
+    char found[128];
     for (size_t layer = 0; layer < sums->num_layers; layer++)
         for (size_t a = 0; a < sums->num_heads; a++) {
             const double aa = live_sums_product(sums, layer, a, a);
-            if (!(aa >= 0))
-                return wrong(r, "products", "sums that can be: a head's product with itself is negative");
+            if (!(aa >= 0)) {
+                snprintf(found, sizeof found, "the product of head %zu with itself is %.6g, below 0", a, aa);
+                return state_impossible(r, "products", found);
+            }
             for (size_t b = 0; b < a; b++) {
                 const double bb = live_sums_product(sums, layer, b, b), ab = live_sums_product(sums, layer, a, b);
-                if (!cauchy_schwarz(ab, aa, bb) || !cauchy_schwarz(ab + even, aa + even, bb + even))
-                    return wrong(r, "products", "sums that can be: |G_ab| is greater than sqrt(G_aa G_bb)");
+                if (!cauchy_schwarz(ab, aa, bb) || !cauchy_schwarz(ab + even, aa + even, bb + even)) {
+                    snprintf(found, sizeof found,
+                             "the product of heads %zu and %zu is %.6g, more than their norms allow", b, a, ab);
+                    return state_impossible(r, "products", found);
+                }
             }
         }
     return true;
 }
 
-static bool check_counts(const struct reading *r, const struct live_counts *counts)
+static bool check_counts(const struct state_reading *r, const struct live_counts *counts)
 {
     if (counts->sequences > counts->rows || (counts->rows > 0) != (counts->sequences > 0))
-        return wrong(r, "n_rows", "at least one row for each of n_sequences");
+        return state_impossible(r, "n_rows", "there is a row at least in each of n_sequences");
     if (counts->allowed < counts->rows)
-        return wrong(r, "n_allowed", "at least one key for each row");
+        return state_impossible(r, "n_allowed", "there is a key at least for each of n_rows");
     if (counts->even > counts->rows * (1 + SLACK))
-        return wrong(r, "even", "at most n_rows");
+        return state_impossible(r, "even", "it is at most n_rows");
     return true;
 }
 
 /* What of a document the sums' sizes follow from. */
-static bool take_shape(const struct reading *r, size_t *layers, size_t *heads)
+static bool take_shape(const struct state_reading *r, size_t *layers, size_t *heads)
 {
     double n_layers, n_heads;
-    const char *format = text_of(r, "format");
+    const char *format = state_text(r, "format");
     if (!json_is_object(r->document))
-        return wrong(r, "", "an object, as GET /v1/heads/state gives it");
+        return state_wrong(r, "", r->document, "an object, as GET /v1/heads/state gives it");
     if (!format || strcmp(format, LIVE_STATE_FORMAT) != 0)
-        return wrong(r, "format", "\"" LIVE_STATE_FORMAT "\"");
-    if (!take_count(r, "num_layers", &n_layers) || !take_count(r, "num_heads", &n_heads))
+        return state_wrong(r, "format", json_object_get(r->document, "format"),
+                           "\"" LIVE_STATE_FORMAT "\", the form that this version reads and writes");
+    if (!state_take_count(r, "num_layers", &n_layers) || !state_take_count(r, "num_heads", &n_heads))
         return false;
     if (n_layers < 1 || n_layers > LAYERS_MOST)
-        return wrong(r, "num_layers", "at least one layer");
+        return state_wrong(r, "num_layers", json_object_get(r->document, "num_layers"), "1 to 4096");
     if (n_heads < 1 || n_heads > HEADS_MOST)
-        return wrong(r, "num_heads", "at least one head");
+        return state_wrong(r, "num_heads", json_object_get(r->document, "num_heads"), "1 to 65536");
     *layers = (size_t)n_layers;
     *heads = (size_t)n_heads;
     return true;
 }
 
 /* state->sums is empty, and of the document's shape. */
-static bool take_document(const struct reading *r, struct live_state *state)
+static bool take_document(const struct state_reading *r, struct live_state *state)
 {
     struct live_sums *sums = &state->sums;
     struct live_counts *counts = &sums->counts;
     const json_t *rate = json_object_get(r->document, "sample_rate");
     const size_t all = sums->num_layers * sums->num_heads;
-    if (!text_of(r, "weights"))
-        return wrong(r, "weights", "a string");
-    if (!take_text(r, "instance", state->instance, sizeof state->instance) ||
-        !take_text(r, "digest", state->digest, sizeof state->digest) ||
-        !take_text(r, "since", state->since, sizeof state->since) ||
-        !take_count(r, "n_sequences", &counts->sequences) || !take_count(r, "n_rows", &counts->rows) ||
-        !take_count(r, "n_excluded", &counts->excluded) || !take_count(r, "n_skipped", &counts->skipped) ||
-        !take_count(r, "n_allowed", &counts->allowed) ||
-        !take_number(r, r->document, "even", "even", 0, &counts->even) || !check_counts(r, counts))
+    if (!state_text(r, "weights"))
+        return state_wrong(r, "weights", json_object_get(r->document, "weights"), "a string");
+    if (!state_take_text(r, "instance", state->instance, sizeof state->instance) ||
+        !state_take_text(r, "digest", state->digest, sizeof state->digest) ||
+        !state_take_since(r, state->since, sizeof state->since) ||
+        !state_take_count(r, "n_sequences", &counts->sequences) || !state_take_count(r, "n_rows", &counts->rows) ||
+        !state_take_count(r, "n_excluded", &counts->excluded) || !state_take_count(r, "n_skipped", &counts->skipped) ||
+        !state_take_count(r, "n_allowed", &counts->allowed) ||
+        !state_take_number(r, r->document, "", "even", 0, &counts->even) || !check_counts(r, counts))
         return false;
     if (!json_is_null(rate) && !json_is_number(rate))
-        return wrong(r, "sample_rate", "a number or null");
+        return state_wrong(r, "sample_rate", rate, "a number or null");
     state->sample_rate = json_is_null(rate) ? (double)NAN : json_number_value(rate);
     for (size_t i = 0; i < LIVE_STATISTIC_COUNT; i++)
         if (!take_sums(r, live_statistics[i], &sums->statistics[i], all, LIVE_STATISTIC_COUNT))
@@ -196,8 +141,8 @@ static bool take_document(const struct reading *r, struct live_state *state)
     for (size_t i = 0; i < LIVE_BASELINE_COUNT; i++)
         if (!take_sums(r, live_baselines[i], &sums->baselines[i], 1, 1))
             return false;
-    return take_list(r, r->document, "products", "products", -INFINITY, sums->products,
-                     sums->num_layers * live_sums_pairs(sums->num_heads), 1) &&
+    return state_take_list(r, r->document, "", "products", sums->products,
+                           sums->num_layers * live_sums_pairs(sums->num_heads), 1) &&
            check_products(r, sums);
 }
 
@@ -239,13 +184,13 @@ static bool is_duplicate(const json_t *states, size_t index)
 }
 
 /* Memory for two sums and the name, by the first document. */
-static bool begin(struct live_merge *merge, struct live_state *one, const struct reading *r, size_t layers,
+static bool begin(struct live_merge *merge, struct live_state *one, const struct state_reading *r, size_t layers,
                   size_t heads)
 {
-    const char *name = text_of(r, "weights");
+    const char *name = state_text(r, "weights");
     size_t bytes, both;
     if (!name)
-        return wrong(r, "weights", "a string");
+        return state_wrong(r, "weights", json_object_get(r->document, "weights"), "a string");
     if (!live_sums_bytes(layers, heads, &bytes) || !size_multiply(bytes, 2, &both) ||
         !size_add(both, strlen(name) + 1, &both) || !(merge->memory = malloc(both)))
         return error_out_of_memory(r->error);
@@ -256,27 +201,44 @@ static bool begin(struct live_merge *merge, struct live_state *one, const struct
 }
 
 /* That a document can be read at its size is seen before memory is taken. */
-static bool has_products(const struct reading *r, size_t layers, size_t heads)
+static bool has_products(const struct state_reading *r, size_t layers, size_t heads)
 {
-    return json_array_size(json_object_get(r->document, "products")) == layers * live_sums_pairs(heads) ||
-           wrong(r, "products", "num_layers * num_heads * (num_heads + 1) / 2 numbers");
+    const json_t *products = json_object_get(r->document, "products");
+    const size_t count = layers * live_sums_pairs(heads);
+    char expected[128];
+    if (json_is_array(products) && json_array_size(products) == count)
+        return true;
+    snprintf(expected, sizeof expected, "a list of %zu numbers, num_layers * num_heads * (num_heads + 1) / 2", count);
+    return state_wrong(r, "products", products, expected);
+}
+
+/* From the first document. */
+static bool differs(const struct state_reading *r, const char *name, const json_t *first)
+{
+    char there[96], expected[192];
+    state_describe(json_object_get(first, name), there, sizeof there);
+    snprintf(expected, sizeof expected, "%s as in document 0 (only traffic of the same weights adds up)", there);
+    return state_wrong(r, name, json_object_get(r->document, name), expected);
 }
 
 static bool read_states(const json_t *states, struct live_merge *merge, struct error *error)
 {
     struct live_state one = {0};
-    if (!json_is_array(states) || json_array_size(states) == 0)
+    if (!json_is_array(states) || json_array_size(states) == 0) {
+        char got[96];
+        state_describe(states, got, sizeof got);
         return error_set_at(error, ERROR_INVALID, "/states",
-                            "expected a list of state documents, as GET /v1/heads/state gives them");
+                            "expected a list of state documents, as GET /v1/heads/state gives them, got %s", got);
+    }
     for (size_t i = 0; i < json_array_size(states); i++) {
-        const struct reading r = {json_array_get(states, i), i, error};
+        const struct state_reading r = {json_array_get(states, i), i, error};
         size_t layers = 0, heads = 0;
         if (!take_shape(&r, &layers, &heads))
             return false;
         if (i > 0 && layers != merge->sum.sums.num_layers)
-            return wrong(&r, "num_layers", "the same as in the first document");
+            return differs(&r, "num_layers", json_array_get(states, 0));
         if (i > 0 && heads != merge->sum.sums.num_heads)
-            return wrong(&r, "num_heads", "the same as in the first document");
+            return differs(&r, "num_heads", json_array_get(states, 0));
         if (!has_products(&r, layers, heads) || (i == 0 && !begin(merge, &one, &r, layers, heads)))
             return false;
         live_sums_clear(&one.sums);
@@ -285,7 +247,7 @@ static bool read_states(const json_t *states, struct live_merge *merge, struct e
         if (i == 0)
             strcpy(merge->sum.digest, one.digest);
         if (strcmp(merge->sum.digest, one.digest) != 0)
-            return wrong(&r, "digest", "the same as in the first document: other weights have other statistics");
+            return differs(&r, "digest", json_array_get(states, 0));
         merge->duplicates += is_duplicate(states, i);
         add_document(merge, &one);
     }
@@ -296,24 +258,49 @@ static bool read_settings(const json_t *body, struct live_merge *merge, struct e
 {
     static const char *const metrics[] = {"cosine", "pearson", "centered"};
     const json_t *metric = json_object_get(body, "metric"), *threshold = json_object_get(body, "threshold");
+    const char *name = json_string_value(metric);
+    char got[96];
     size_t i = 0;
-    while (metric && i < 3 && !(json_is_string(metric) && strcmp(json_string_value(metric), metrics[i]) == 0))
+    while (metric && i < 3 && !(name && strcmp(name, metrics[i]) == 0))
         i++;
-    if (i == 3)
-        return error_set_at(error, ERROR_INVALID, "/metric", "expected \"cosine\", \"pearson\" or \"centered\"");
+    if (i == 3) {
+        const char *nearest = name ? nearest_name(name, metrics, 3) : NULL;
+        state_describe(metric, got, sizeof got);
+        return error_set_at(error, ERROR_INVALID, "/metric",
+                            "expected \"cosine\", \"pearson\" or \"centered\", which follow from sums, got %s%s%s%s",
+                            got, nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
+    }
     merge->metric = i;
     merge->threshold = 0.9;
     if (!threshold)
         return true;
     merge->threshold = json_number_value(threshold);
-    if (!json_is_number(threshold) || !(merge->threshold >= -1 && merge->threshold <= 1))
-        return error_set_at(error, ERROR_INVALID, "/threshold", "expected a similarity from -1 to 1");
+    if (!json_is_number(threshold) || !(merge->threshold >= -1 && merge->threshold <= 1)) {
+        state_describe(threshold, got, sizeof got);
+        return error_set_at(error, ERROR_INVALID, "/threshold", "expected a similarity from -1 to 1, got %s", got);
+    }
     return true;
+}
+
+/* The pointer of a member of the body (RFC 6901, sections 3 and 4), cut where it does not fit. json/reader.h has it
+ * too, and names that jansson has as well. */
+static void point_at(const char *key, char *pointer, size_t capacity)
+{
+    size_t at = 0;
+    pointer[at++] = '/';
+    for (const char *c = key; *c && at + 3 < capacity; c++) {
+        const bool escaped = *c == '~' || *c == '/';
+        if (escaped)
+            pointer[at++] = '~';
+        pointer[at++] = !escaped ? *c : *c == '~' ? '0' : '1';
+    }
+    pointer[at] = '\0';
 }
 
 static bool check_members(const json_t *body, struct error *error)
 {
     static const char *const known[] = {"states", "metric", "threshold"};
+    char pointer[256];
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)body, key, value)
@@ -321,9 +308,10 @@ static bool check_members(const json_t *body, struct error *error)
         if (strcmp(key, known[0]) == 0 || strcmp(key, known[1]) == 0 || strcmp(key, known[2]) == 0)
             continue;
         const char *nearest = nearest_name(key, known, 3);
-        return error_set(error, ERROR_UNKNOWN_MEMBER, "unknown member \"%.100s\"%s%s%s", key,
-                         nearest ? "; did you mean \"" : "; known: states, metric, threshold", nearest ? nearest : "",
-                         nearest ? "\"?" : "");
+        point_at(key, pointer, sizeof pointer);
+        return error_set_at(error, ERROR_UNKNOWN_MEMBER, pointer, "unknown member \"%.100s\"%s%s%s", key,
+                            nearest ? "; did you mean \"" : "; known: states, metric, threshold",
+                            nearest ? nearest : "", nearest ? "\"?" : "");
     }
     return true;
 }

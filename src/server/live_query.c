@@ -7,6 +7,7 @@
 #include <ctype.h>
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -88,7 +89,11 @@ static bool read_metric(const char *value, struct live_query *query, struct erro
         query->similarity.metric = metric;
         return true;
     }
-    return wrong(LIVE_PARAMETER_METRIC, value, error, "cosine, pearson or centered");
+    static const char *const known[] = {"cosine", "pearson", "centered"};
+    const char *nearest = nearest_name(value, known, 3);
+    return error_set(error, ERROR_INVALID,
+                     "query parameter metric: expected cosine, pearson or centered, got \"%.100s\"%s%s%s", value,
+                     nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
 }
 
 /* "5m", "300s", "300": a multiple of a slice, up to the whole window. */
@@ -128,16 +133,33 @@ static bool read_heads(const char *value, uint32_t *heads, struct live_query *qu
     }
 }
 
+/* With the nearest known name or, where none is near, all of them. `behind`: what the message says behind the name. */
+static bool unknown_name(enum error_code code, const char *before, const char *name, const char *behind,
+                         const char *const *known, size_t count, struct error *error)
+{
+    const char *nearest = nearest_name(name, known, count);
+    char list[512] = "";
+    if (nearest)
+        return error_set(error, code, "%s \"%.60s\"%s; did you mean \"%s\"?", before, name, behind, nearest);
+    for (size_t i = 0, at = 0; i < count && at < sizeof list; i++)
+        at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "", known[i]);
+    return error_set(error, code, "%s \"%.60s\"%s; there are %s", before, name, behind, list);
+}
+
 static bool unknown_statistic(const char *name, struct error *error)
 {
     const char *known[HEAD_STATISTIC_COUNT];
     size_t count = 0;
-    for (size_t i = 0; i < HEAD_STATISTIC_COUNT; i++)
+    for (size_t i = 0; i < HEAD_STATISTIC_COUNT; i++) {
         if (head_statistic_kinds[i].live)
             known[count++] = head_statistic_kinds[i].name;
-    const char *nearest = nearest_name(name, known, count);
-    return error_set(error, ERROR_INVALID, "query parameter statistics: no live statistic \"%.60s\"%s%s%s", name,
-                     nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
+        else if (strcmp(head_statistic_kinds[i].name, name) == 0)
+            return error_set(error, ERROR_INVALID,
+                             "query parameter statistics: \"%s\" does not follow from sums over traffic (POST "
+                             "/v1/heads/stats has it)",
+                             name);
+    }
+    return unknown_name(ERROR_INVALID, "query parameter statistics: no live statistic", name, "", known, count, error);
 }
 
 static bool read_statistics(char *value, struct live_query *query, struct error *error)
@@ -204,9 +226,7 @@ static bool unknown_parameter(const char *name, unsigned allowed, struct error *
     for (size_t i = 0; i < LIVE_PARAMETER_COUNT; i++)
         if (allowed >> i & 1)
             known[count++] = names[i];
-    const char *nearest = nearest_name(name, known, count);
-    return error_set(error, ERROR_UNKNOWN_MEMBER, "query parameter \"%.60s\" is not known here%s%s%s", name,
-                     nearest ? "; did you mean \"" : "", nearest ? nearest : "", nearest ? "\"?" : "");
+    return unknown_name(ERROR_UNKNOWN_MEMBER, "query parameter", name, " is not known here", known, count, error);
 }
 
 static bool read_parameter(const char *at, size_t length, unsigned allowed, unsigned *seen, const struct config *config,

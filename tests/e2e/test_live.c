@@ -171,15 +171,16 @@ START_TEST(merged_states_are_one_servers)
 }
 END_TEST
 
+/* The detail says what was found there, `got`. */
 static void expect_refused_merge(const struct server_process *server, const json_t *state, const char *name,
-                                 json_t *value, const char *pointer)
+                                 json_t *value, const char *pointer, const char *got)
 {
     json_t *other = json_deep_copy(state);
     json_object_set_new(other, name, value);
     json_t *document = json_pack("{s:[O,o]}", "states", state, other);
     char *body = json_dumps(document, JSON_COMPACT);
     struct reply reply = http_post(server, MERGE, body);
-    expect_problem(&reply, 422, pointer, NULL, name);
+    expect_problem(&reply, 422, pointer, got, name);
     reply_free(&reply);
     free(body);
     json_decref(document);
@@ -192,34 +193,42 @@ START_TEST(states_that_cannot_be_are_refused)
     for (size_t i = 0; i < REQUESTS; i++)
         forward(server, t.bodies[i]);
     json_t *state = get(server, STATE);
-    expect_refused_merge(server, state, "format", json_string("attnd-heads-state/2"), "/states/1/format");
-    expect_refused_merge(server, state, "digest", json_string("other"), "/states/1/digest");
-    expect_refused_merge(server, state, "num_heads", json_integer(4), "/states/1/num_heads");
-    expect_refused_merge(server, state, "num_heads", json_integer(-8), "/states/1/num_heads");
-    expect_refused_merge(server, state, "n_rows", json_integer(-1), "/states/1/n_rows");
-    expect_refused_merge(server, state, "n_rows", json_real(2.5), "/states/1/n_rows");
-    expect_refused_merge(server, state, "products", json_array(), "/states/1/products");
-    expect_refused_merge(server, state, "statistics", json_object(), "/states/1/statistics/entropy");
+    expect_refused_merge(server, state, "format", json_string("attnd-heads-state/2"), "/states/1/format",
+                         "got \"attnd-heads-state/2\"");
+    expect_refused_merge(server, state, "digest", json_string("other"), "/states/1/digest", "got \"other\"");
+    expect_refused_merge(server, state, "num_heads", json_integer(4), "/states/1/num_heads",
+                         "expected 8 as in document 0");
+    expect_refused_merge(server, state, "num_heads", json_integer(-8), "/states/1/num_heads", "got -8");
+    expect_refused_merge(server, state, "n_rows", json_integer(-1), "/states/1/n_rows", "got -1");
+    expect_refused_merge(server, state, "n_rows", json_real(2.5), "/states/1/n_rows", "got 2.5");
+    expect_refused_merge(server, state, "products", json_array(), "/states/1/products", "a list of 36 numbers");
+    expect_refused_merge(server, state, "statistics", json_object(), "/states/1/statistics/entropy", "missing");
+    json_t *statistics = json_deep_copy(json_object_get(state, "statistics"));
+    json_array_set_new(json_object_get(json_object_get(statistics, "distance"), "zz"), 3, json_null());
+    expect_refused_merge(server, state, "statistics", statistics, "/states/1/statistics/distance/zz/3", "got null");
+    expect_refused_merge(server, state, "since", json_string("today"), "/states/1/since", "got \"today\"");
+    expect_refused_merge(server, state, "since", json_integer(0), "/states/1/since", "got 0");
     json_t *products = json_deep_copy(json_object_get(state, "products"));
     json_array_set_new(products, 1, json_real(1e6)); /* of heads 1 and 0 */
-    expect_refused_merge(server, state, "products", products, "/states/1/products");
+    expect_refused_merge(server, state, "products", products, "/states/1/products", "heads 0 and 1 is 1e+06");
 
     static const struct {
         const char *body;
         long status;
-        const char *pointer;
-    } wrong[] = {{"{", 400, NULL},
-                 {"[]", 422, ""},
-                 {"{}", 422, "/states"},
-                 {"{\"states\":[]}", 422, "/states"},
-                 {"{\"states\":[1]}", 422, "/states/0"},
-                 {"{\"states\":[{}],\"metrics\":1}", 422, NULL},
-                 {"{\"states\":[{}],\"metric\":\"js\"}", 422, "/metric"},
-                 {"{\"states\":[{}],\"threshold\":2}", 422, "/threshold"},
-                 {"{\"states\":[{}],\"states\":[]}", 400, NULL}};
+        const char *pointer, *word;
+    } wrong[] = {{"{", 400, NULL, NULL},
+                 {"[]", 422, "", NULL},
+                 {"{}", 422, "/states", "missing"},
+                 {"{\"states\":[]}", 422, "/states", "got a list of 0"},
+                 {"{\"states\":[1]}", 422, "/states/0", "got 1"},
+                 {"{\"states\":[{}],\"metrics\":1}", 422, "/metrics", "did you mean \"metric\"?"},
+                 {"{\"states\":[{}],\"metric\":\"js\"}", 422, "/metric", "got \"js\""},
+                 {"{\"states\":[{}],\"metric\":\"centred\"}", 422, "/metric", "did you mean \"centered\"?"},
+                 {"{\"states\":[{}],\"threshold\":2}", 422, "/threshold", "got 2"},
+                 {"{\"states\":[{}],\"states\":[]}", 400, NULL, NULL}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct reply reply = http_post(server, MERGE, wrong[i].body);
-        expect_problem(&reply, wrong[i].status, wrong[i].pointer, NULL, wrong[i].body);
+        expect_problem(&reply, wrong[i].status, wrong[i].pointer, wrong[i].word, wrong[i].body);
         reply_free(&reply);
     }
     json_decref(state);
@@ -346,7 +355,10 @@ START_TEST(wrong_parameters_are_named)
                  {STATS "?include_heads=0,0", 422, "twice"},
                  {STATS "?include_heads=0,,1", 422, "include_heads"},
                  {STATS "?statistics=entrpy", 422, "entropy"},
-                 {STATS "?statistics=gini", 422, "gini"},
+                 {STATS "?statistics=gini", 422, "POST /v1/heads/stats"},
+                 {STATS "?statistics=", 422, "there are entropy, "},
+                 {STATS "?tokens=1", 422, "there are weights, "},
+                 {SIMILARITY "?metric=cosin", 422, "did you mean \"cosine\"?"},
                  {STATS "?weights=%zz", 422, "weights"},
                  {SIMILARITY "?metric=js", 422, "metric"},
                  {SIMILARITY "?threshold=1.5", 422, "threshold"},
