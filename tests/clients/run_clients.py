@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Drives attnd with the clients that people have, and runs the examples that need packages.
+"""Drives attnd with the clients that people have, and runs the examples and the programs of docs/API.md that need packages.
 usage: run_clients.py BINARY SOURCE_ROOT [SANITIZER]
 
 The packages are in a virtual environment that scripts/test makes, build/clients or $ATTND_CLIENTS. Where there is none this is a
@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 import unittest
 
 sys.dont_write_bytecode = True
@@ -91,6 +92,30 @@ def run_examples(root, address):
     return right
 
 
+# What the Python programs that stand in docs/API.md print, in their order.
+SNIPPETS_PRINT = ["", "(1, 2, 64) (1, 8, 2, 8)", "(1, 8, 2, 2)", "{'output': (1, 2, 64), 'attention': (1, 8, 2, 2)}"]
+
+
+def run_snippets(root, address):
+    """Runs the indented blocks of docs/API.md that begin with an import."""
+    with open(os.path.join(root, "docs", "API.md"), encoding="utf-8") as file:
+        snippets = re.findall(r"(?<=\n\n)    import .*\n(?:    .*\n)*", file.read())
+    right = len(snippets) == len(SNIPPETS_PRINT)
+    if not right:
+        print("docs/API.md has %d Python programs, expected %d" % (len(snippets), len(SNIPPETS_PRINT)))
+    for snippet, printed in zip(snippets, SNIPPETS_PRINT):
+        program = textwrap.dedent(snippet).replace(ADDRESS_OF_EXAMPLES, address)
+        done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120,
+                              check=False)
+        if done.returncode != 0 or done.stdout.strip() != printed:
+            right = False
+            print("of docs/API.md, exit code %d, expected %r:\n%s\nprinted\n%s%s" %
+                  (done.returncode, printed, program, done.stdout, done.stderr))
+    if right:
+        print("the programs of docs/API.md run")
+    return right
+
+
 def run_fetch(base, golden):
     if shutil.which("node") is None:
         print("note: no Node here, fetch was not tried")
@@ -119,6 +144,7 @@ def main():
             right = unittest.TextTestRunner(stream=sys.stdout, verbosity=2).run(suite).wasSuccessful()
             right &= run_fetch(server.base, golden)
             right &= run_examples(root, server.address)
+            right &= run_snippets(root, server.address)
     return 0 if right else 1
 
 
