@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "server/bare_answer.h"
 #include "server/request.h"
+#include "server/request_trace.h"
 #include "server/routes.h"
 #include "server/usage.h"
 #include "telemetry/log.h"
@@ -88,6 +89,7 @@ static enum MHD_Result see_headers(struct request *request, const char *method, 
     const char *id = header_value(&request->headers, HEADER_REQUEST_ID);
     request->headers_seen = true;
     request->method = method;
+    request_trace_begin(request);
     request->takes_chunks = strcmp(version, MHD_HTTP_VERSION_1_0) != 0;
     if (id && request_id_take(request->id, id))
         connections_name(&request->server->connections, request->connection, id);

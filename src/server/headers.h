@@ -22,6 +22,8 @@
     X(HEADER_CONTENT_ENCODING, MHD_HTTP_HEADER_CONTENT_ENCODING)   \
     X(HEADER_TRANSFER_ENCODING, MHD_HTTP_HEADER_TRANSFER_ENCODING) \
     X(HEADER_PROXY_TIMEOUT, "x-envoy-expected-rq-timeout-ms")      \
+    X(HEADER_TRACEPARENT, "traceparent")                           \
+    X(HEADER_TRACESTATE, "tracestate")                             \
     X(HEADER_INFERENCE_CONTENT_LENGTH, "Inference-Header-Content-Length")
 
 #define HEADER_ENUM(code, name) code,

@@ -4,6 +4,7 @@
 #include "base/size.h"
 #include "server/answer_stream.h"
 #include "server/problem.h"
+#include "server/request_trace.h"
 #include "server/routes.h"
 #include "server/tcp.h"
 #include "telemetry/log.h"
@@ -371,6 +372,10 @@ enum MHD_Result request_send(struct request *request)
     if (answer->error == ERROR_UNAUTHORIZED)
         ok &= MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
     ok &= MHD_add_response_header(response, "x-request-id", request->id);
+    if (request_is_traced(request)) {
+        trace_context_write(&request->trace, text);
+        ok &= MHD_add_response_header(response, "traceresponse", text);
+    }
     ok &= content_coding_add_headers(request, response);
     server_timing(request, text);
     ok &= MHD_add_response_header(response, "server-timing", text);
@@ -402,7 +407,10 @@ void request_log(const struct request *request, uint64_t ended, bool sent)
     const double encode_us = answer->pieces ? answer_written_us(answer) : request->timing.encode_us;
     /* Probes come every few seconds for as long as the server lives; those that succeed say nothing. */
     bool routine = request->route && route_is_probe(request->route) && answer->status == 200;
+    const bool traced = request_is_traced(request);
     log_event(routine ? LOG_DEBUG : LOG_INFO, "request", LOG_STRING("request_id", request->id),
+              LOG_STRING("trace_id", traced ? request->trace.trace_id : NULL),
+              LOG_STRING("span_id", traced ? request->trace.span_id : NULL),
               LOG_STRING("method", request->method),
               LOG_STRING("route", request->route ? route_pattern(request->route) : "other"),
               LOG_INTEGER("status",

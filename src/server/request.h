@@ -15,6 +15,7 @@
 #include "server/media_type.h"
 #include "server/problem.h"
 #include "server/request_id.h"
+#include "telemetry/trace_context.h"
 
 #include <microhttpd.h>
 #include <stdbool.h>
@@ -53,6 +54,7 @@ struct request {
     const struct route *route;                      /* NULL: unknown */
     const char *parameters[REQUEST_MAX_PARAMETERS]; /* for each {name} of its pattern, decoded; NULL: none */
     enum problem_form problem_form;                 /* by its target: known before there is a route */
+    struct trace_context trace; /* zero until the headers are seen */
     struct headers headers;
     bool headers_seen, answered_early;
     bool takes_chunks;          /* its HTTP version knows them */

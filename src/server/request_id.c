@@ -1,6 +1,7 @@
 #include "server/request_id.h"
 
 #include "base/clock.h"
+#include "base/hex.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -26,15 +27,11 @@ static void fetch_words(void)
 
 void request_id_make(char id[REQUEST_ID_BYTES])
 {
-    static const char digits[] = "0123456789abcdef";
     if (left < 2)
         fetch_words();
     left -= 2;
-    for (size_t i = 0; i < 2; i++) {
-        uint64_t word = words[left + i];
-        for (size_t digit = 16; digit-- > 0; word >>= 4)
-            id[16 * i + digit] = digits[word & 15];
-    }
+    hex_write(id, words[left]);
+    hex_write(id + 16, words[left + 1]);
     id[32] = '\0';
 }
 

@@ -219,6 +219,11 @@ bool route_is_probe(const struct route *route)
            route->handle == oip_ready_handle || route->handle == oip_model_ready_handle;
 }
 
+bool route_is_unobserved(const struct route *route)
+{
+    return route_is_probe(route) || strcmp(route->pattern, "/metrics") == 0;
+}
+
 void route_handle(struct request *request)
 {
     request->route->handle(request);

@@ -34,6 +34,8 @@ bool route_takes_octets(const struct route *route);
 bool route_accept(struct request *request, struct error *error);
 /* Whether it is asked by probes, again and again. */
 bool route_is_probe(const struct route *route);
+/* Whether it is a probe or a scrape, of which traces say nothing. */
+bool route_is_unobserved(const struct route *route);
 void route_handle(struct request *request);
 
 #endif
