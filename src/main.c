@@ -11,6 +11,7 @@
 #include "server/health_probe.h"
 #include "server/server.h"
 #include "telemetry/log.h"
+#include "telemetry/tracer.h"
 #include "version.h"
 #include "weights/registry.h"
 
@@ -171,6 +172,24 @@ static void find_resources(const struct config *config, struct resources *resour
     resources->pin = config->server.pin && resources->workers == processors.allowed && !processors.quota;
 }
 
+/* *tracer stays NULL where no collector is named. */
+static bool start_tracer(const struct config *config, struct tracer **tracer, struct error *error)
+{
+    extern char **environ;
+    struct otlp_settings settings;
+    if (!otlp_settings_read(&settings, config->tracing.endpoint, ATTND_VERSION, (const char *const *)environ)) {
+        otlp_settings_free(&settings);
+        return error_out_of_memory(error);
+    }
+    for (size_t i = 0; i < settings.warning_count; i++)
+        log_event(LOG_WARNING, "configuration", LOG_STRING("message", settings.warnings[i]));
+    const bool wanted = settings.url != NULL;
+    if (wanted)
+        *tracer = tracer_start(&settings, config->tracing.sample_rate, error);
+    otlp_settings_free(&settings);
+    return !wanted || *tracer;
+}
+
 static int serve(const struct config *config, struct weights_registry *registry, struct resources *resources,
                  const struct faults *warnings)
 {
@@ -201,7 +220,7 @@ static int serve(const struct config *config, struct weights_registry *registry,
     struct pool *pool = arenas ? pool_create(&options, &error) : NULL;
     struct server_parts parts = {
         .config = config, .registry = registry, .budget = &resources->budget, .arenas = arenas, .pool = pool};
-    struct server *server = pool ? server_start(&parts, &error) : NULL;
+    struct server *server = pool && start_tracer(config, &parts.tracer, &error) ? server_start(&parts, &error) : NULL;
     if (server) {
         log_listening(server, registry, resources->workers);
         serve_until_stopped(server, config);
@@ -211,6 +230,7 @@ static int serve(const struct config *config, struct weights_registry *registry,
     }
     pool_free(pool);
     arena_store_free(arenas);
+    tracer_stop(parts.tracer);
     if (code == EXIT_STOPPED)
         log_event(LOG_INFO, "stopped", LOG_INTEGER("log_dropped", log_dropped()));
     log_stop();

@@ -20,7 +20,7 @@ ALLOWED = {
     "runtime": RUNTIME, "telemetry": TELEMETRY, "server": SERVER, ".": SERVER | {"server", "."},
 }
 GENERATED = {"version.h", "openapi_json.h"}
-LIBRARIES = {"jansson.h": {"codec", "server"}, "microhttpd.h": {"server"}, "libdeflate.h": {"codec"}, "zlib.h": {"codec"}}
+LIBRARIES = {"jansson.h": {"codec", "server", "telemetry"}, "microhttpd.h": {"server"}, "libdeflate.h": {"codec"}, "zlib.h": {"codec"}, "curl/curl.h": {"telemetry"}}
 FORBIDDEN_IN_ENGINE = re.compile(r"json|microhttpd|http", re.IGNORECASE)
 
 

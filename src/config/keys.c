@@ -2,6 +2,7 @@
  * checked by the compiler. */
 #include "config/keys.h"
 
+#include "base/http_url.h"
 #include "config/excerpt.h"
 #include "config/listen_address.h"
 #include "config/value.h"
@@ -87,7 +88,7 @@ static const struct config_key keys[] = {
     {KEY(cors, allowed_origins, CONFIG_LIST, char **), .count_offset = MEMBER(cors.allowed_origins_count, size_t),
      .minimum = 0, .maximum = 64, .fallback = "", .unsupported = true},
 
-    UNSUPPORTED_STRING(tracing, endpoint),
+    {KEY(tracing, endpoint, CONFIG_STRING, char *), .check = http_url_check},
     NUMBER(tracing, sample_rate, 0, 1, "0.01"),
 };
 
@@ -143,6 +144,8 @@ bool config_key_set(const struct config_key *key, struct config *config, const c
     case CONFIG_STRING:
         if (text && key->unsupported)
             return refuse_unsupported(error);
+        if (text && key->check && !key->check(text, length, error))
+            return false;
         return replace_string((char **)place, text, length, error);
     case CONFIG_LIST:
         break;

@@ -30,7 +30,7 @@ struct config_key {
     double minimum, maximum;    /* of a number; of a list's length */
     const char *fallback;       /* the default, written as in the environment; NULL: null */
     const char *const *choices; /* CONFIG_CHOICE: NULL-terminated */
-    bool (*check)(const char *text, size_t length, struct error *error); /* CONFIG_LIST: of each item, or NULL */
+    bool (*check)(const char *text, size_t length, struct error *error); /* of a string, of each item of a list; or NULL */
     bool unsupported; /* known, and refused when it is set: this version would not do what it asks for */
 };
 

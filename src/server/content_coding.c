@@ -167,6 +167,8 @@ static size_t expected_bytes(const struct request *request)
 static void note_opened(struct request *request, uint64_t began)
 {
     request->body_came = clock_ns();
+    if (!request->timing.parse_began)
+        request->timing.parse_began = began;
     request->timing.parse_us += (double)(request->body_came - began) / 1e3;
 }
 

@@ -217,6 +217,7 @@ static void see_completion(void *context, struct MHD_Connection *mhd, void **sta
         request_fail(request, &error);
     }
     usage_end(request, now);
+    request_trace_end(request, now, reason == MHD_REQUEST_TERMINATED_COMPLETED_OK);
     request_log(request, now, reason == MHD_REQUEST_TERMINATED_COMPLETED_OK);
     request_end(request);
 }

@@ -24,6 +24,7 @@ static bool make_ready(struct forward_job *job)
     struct request *request = job->request;
     struct error *error = &job->error;
     const uint64_t now = request->submitted ? clock_ns() : job->stage_began; /* not queued, it has not waited */
+    request->timing.queue_began = job->stage_began;
     request->timing.queue_us = forward_job_stage_us(job, now);
     return request_lapsed(request, now, request->submitted != 0, error) == ERROR_NONE &&
            (job->prepared || (forward_job_prepare(job, error) &&
@@ -43,6 +44,7 @@ static void explain(struct forward_job *job)
 static void note_computed(struct forward_job *job, size_t batch, bool leads)
 {
     job->request->timing.leads_batch = leads;
+    job->request->timing.compute_began = job->stage_began;
     job->request->timing.compute_us = forward_job_stage_us(job, clock_ns());
     job->request->timing.batch = batch;
 }

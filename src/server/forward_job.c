@@ -194,9 +194,13 @@ static bool check(struct forward_job *job, struct error *error)
 
 bool forward_job_prepare(struct forward_job *job, struct error *error)
 {
+    struct timing *timing = &job->request->timing;
+    if (!timing->parse_began) /* decompressing may have come before */
+        timing->parse_began = job->stage_began;
     job->prepared = decode(job, error) && check(job, error) && job->route->within_limits(job, error);
-    job->request->timing.sequences = job->input.batch;
-    job->request->timing.parse_us += forward_job_stage_us(job, clock_ns());
+    timing->sequences = job->input.batch;
+    timing->tokens = job->input.batch * job->input.query_length;
+    timing->parse_us += forward_job_stage_us(job, clock_ns());
     return job->prepared;
 }
 
@@ -315,6 +319,7 @@ static bool compose(struct forward_job *job, uint64_t now, const struct parallel
     struct answer_pieces *pieces;
     size_t bytes;
     bool keep;
+    request->timing.encode_began = now;
     if (!composing_bytes(job, &bytes))
         return error_out_of_memory(error);
     if (!request_take_memory(request, bytes, false, &memory, error))

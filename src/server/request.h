@@ -36,9 +36,11 @@ struct usage;
 
 struct timing {
     double parse_us, queue_us, compute_us, encode_us;
+    uint64_t parse_began, queue_began, compute_began, encode_began; /* clock_ns; 0: not reached */
     size_t batch;       /* requests that were computed together; 0: it was not computed */
     bool leads_batch;   /* it stands for the batch where batches are counted */
     size_t sequences;   /* of this request */
+    size_t tokens;      /* its query positions */
     bool encoded_whole; /* encode_us says how long the whole document took */
 };
 
@@ -54,7 +56,7 @@ struct request {
     const struct route *route;                      /* NULL: unknown */
     const char *parameters[REQUEST_MAX_PARAMETERS]; /* for each {name} of its pattern, decoded; NULL: none */
     enum problem_form problem_form;                 /* by its target: known before there is a route */
-    struct trace_context trace; /* zero until the headers are seen */
+    struct trace_context trace;                     /* zero until the headers are seen */
     struct headers headers;
     bool headers_seen, answered_early;
     bool takes_chunks;          /* its HTTP version knows them */

@@ -8,6 +8,10 @@
 /* The headers are here: continues the caller's trace, or begins one. */
 void request_trace_begin(struct request *request);
 
+/* It is over, at `ended` (clock_ns), before its memory is given back: tells of its spans where it is sampled. `sent`:
+ * the client's side has taken the whole answer. */
+void request_trace_end(const struct request *request, uint64_t ended, bool sent);
+
 /* Whether it has a trace: probes and scrapes have none. */
 bool request_is_traced(const struct request *request);
 

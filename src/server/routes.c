@@ -56,8 +56,7 @@ static const struct route ROUTES[] = {
 };
 /* clang-format on */
 
-/* The path of an origin-form ("/a?b") or absolute-form ("http://host/a?b") target. */
-static const char *path_of(const char *target, size_t *length)
+const char *route_path(const char *target, size_t *length)
 {
     const char *scheme_end = target[0] == '/' ? NULL : strstr(target, "://");
     if (scheme_end) {
@@ -153,7 +152,7 @@ static const struct route *with_method(const struct route *route, const char *me
 bool route_find(struct request *request, const char *method, struct error *error)
 {
     struct span path, spans[REQUEST_MAX_PARAMETERS];
-    path.at = path_of(request->target, &path.length);
+    path.at = route_path(request->target, &path.length);
     const char *wanted = strcmp(method, "HEAD") == 0 ? "GET" : method;
     for (size_t i = 0; i < sizeof ROUTES / sizeof *ROUTES; i++) {
         if (!matches(ROUTES[i].pattern, path, spans))
@@ -175,7 +174,7 @@ enum problem_form route_problem_form(const char *target)
 {
     static const char root[] = "/v2";
     size_t length;
-    const char *path = path_of(target, &length);
+    const char *path = route_path(target, &length);
     const bool under = length >= sizeof root - 1 && memcmp(path, root, sizeof root - 1) == 0 &&
                        (length == sizeof root - 1 || path[sizeof root - 1] == '/');
     return under ? PROBLEM_OPEN_INFERENCE : PROBLEM_DETAILS;

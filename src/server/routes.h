@@ -18,6 +18,10 @@ typedef void route_handler(struct request *request);
  * request->parameters. Matching is on the raw target, query cut off: an encoded slash is no slash. */
 bool route_find(struct request *request, const char *method, struct error *error);
 
+/* The path of an origin-form ("/a?b") or absolute-form ("http://host/a?b") target, as it was sent, [*length]; its query
+ * is behind it. */
+const char *route_path(const char *target, size_t *length);
+
 /* The form of errors under this target, whether there is such a route or not. */
 enum problem_form route_problem_form(const char *target);
 

@@ -7,6 +7,7 @@
 #include "runtime/arena_store.h"
 #include "runtime/budget.h"
 #include "runtime/pool.h"
+#include "telemetry/tracer.h"
 #include "weights/registry.h"
 
 #include <stdbool.h>
@@ -21,6 +22,7 @@ struct server_parts {
     struct memory_budget *budget;
     struct arena_store *arenas;
     struct pool *pool;
+    struct tracer *tracer; /* NULL: no spans */
 };
 
 /* Binds and listens on every configured address, starts libmicrohttpd's polling threads, the acceptor and the watchdog.

@@ -139,7 +139,7 @@ START_TEST(every_key_is_read)
         "\"metrics\": {\"heads\": \"none\"}, \"log\": {\"level\": \"debug\", \"format\": \"te\\u0078t\"},\n"
         "\"admin\": {\"listen\": null, \"token_file\": null}, \"tls\": {\"cert_file\": null, \"key_file\": null, "
         "\"client_ca_file\": null},\n"
-        "\"cors\": {\"allowed_origins\": []}, \"tracing\": {\"endpoint\": null, \"sample_rate\": 1}}",
+        "\"cors\": {\"allowed_origins\": []}, \"tracing\": {\"endpoint\": \"https://c.example:4318/otlp\", \"sample_rate\": 1}}",
         NULL);
     expect_right(&loaded);
     const struct config *c = &loaded.config;
@@ -174,6 +174,7 @@ START_TEST(every_key_is_read)
     ck_assert_str_eq(c->metrics.heads, "none");
     ck_assert_str_eq(c->log.level, "debug");
     ck_assert_str_eq(c->log.format, "text");
+    ck_assert_str_eq(c->tracing.endpoint, "https://c.example:4318/otlp");
     ck_assert_double_eq(c->tracing.sample_rate, 1);
     loaded_free(&loaded);
 }
@@ -267,12 +268,12 @@ START_TEST(what_is_not_supported_is_refused)
               "{\n\"admin\": {\"listen\": \"127.0.0.1:9\",\n\"token_file\": 5},\n"
               "\"tls\": {\"cert_file\": \"c\",\n\"key_file\": \"k\",\n\"client_ca_file\": \"\"},\n"
               "\"cors\": {\"allowed_origins\": [\"https://a.example\"]},\n\"tracing\": {\"endpoint\": "
-              "\"http://c:4318\",\n\"sample_rate\": 2}}",
+              "\"c:4318\",\n\"sample_rate\": 2}}",
               NULL);
     EXPECT_FAULTS(&loaded, {2, "/admin/listen", {"not supported"}}, {3, "/admin/token_file", {"a string or null, got 5"}},
                   {4, "/tls/cert_file", {"not supported"}}, {5, "/tls/key_file", {"not supported"}},
                   {6, "/tls/client_ca_file", {"not supported"}}, {7, "/cors/allowed_origins/0", {"not supported"}},
-                  {8, "/tracing/endpoint", {"not supported"}}, {9, "/tracing/sample_rate", {"from 0 to 1, got 2"}});
+                  {8, "/tracing/endpoint", {"\"c:4318\"", "http://HOST:PORT"}}, {9, "/tracing/sample_rate", {"from 0 to 1, got 2"}});
     loaded_free(&loaded);
 
     load_text(&loaded, "{\"admin\": {\"listen\": 5}}", NULL);
