@@ -58,9 +58,23 @@ static uint64_t randomness(const char *trace_id)
     return value;
 }
 
+/* Blanks around a header's value are none of it, and libmicrohttpd leaves those behind it. */
+static const char *trim(const char *text, size_t *length)
+{
+    while (*length && (*text == ' ' || *text == '\t')) {
+        text++;
+        --*length;
+    }
+    while (*length && (text[*length - 1] == ' ' || text[*length - 1] == '\t'))
+        --*length;
+    return text;
+}
+
 void trace_context_begin(struct trace_context *context, const char *traceparent, size_t length, uint64_t share)
 {
     trace_ids_make_span(context->span_id);
+    if (traceparent)
+        traceparent = trim(traceparent, &length);
     if (traceparent && trace_context_read(context, traceparent, length))
         return;
     trace_ids_make_trace(context->trace_id);

@@ -124,6 +124,17 @@ START_TEST(a_malformed_one_begins_anew)
 END_TEST
 
 /* By the last 14 digits of the id alone, so that other services can take the same traces. */
+START_TEST(blanks_around_the_value_are_none_of_it)
+{
+    struct trace_context context = {0};
+    const char text[] = " \t" TRACEPARENT " \t ";
+    trace_context_begin(&context, text, sizeof text - 1, 0);
+    ck_assert_str_eq(context.trace_id, TRACE);
+    trace_context_begin(&context, " \t ", 3, 0);
+    ck_assert_str_ne(context.trace_id, TRACE);
+}
+END_TEST
+
 START_TEST(new_traces_are_sampled_by_their_ids)
 {
     enum { TRACES = 20000 };
@@ -179,6 +190,7 @@ Suite *suite(void)
     tcase_add_test(t, what_is_malformed_is_refused_and_writes_nothing);
     tcase_add_test(t, a_trace_is_continued_whatever_the_share);
     tcase_add_test(t, a_malformed_one_begins_anew);
+    tcase_add_test(t, blanks_around_the_value_are_none_of_it);
     tcase_add_test(t, new_traces_are_sampled_by_their_ids);
     tcase_add_test(t, none_and_all_are_sampled);
     tcase_add_test(t, what_is_written_is_read_again);
