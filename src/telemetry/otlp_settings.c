@@ -40,12 +40,14 @@ static int hex_value(char c)
     return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
 }
 
-/* Decodes text [length] into `to` [length + 1], or where it lies. False where a % stands before no two digits. */
+/* Decodes text [length] into `to` [length + 1], or where it lies. False where a % stands before no two digits, or for a
+ * NUL. */
 static bool percent_decode(char *to, const char *text, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
         if (text[i] == '%') {
-            if (length - i < 3 || hex_value(text[i + 1]) < 0 || hex_value(text[i + 2]) < 0)
+            if (length - i < 3 || hex_value(text[i + 1]) < 0 || hex_value(text[i + 2]) < 0 ||
+                (text[i + 1] == '0' && text[i + 2] == '0'))
                 return false;
             *to++ = (char)(hex_value(text[i + 1]) << 4 | hex_value(text[i + 2]));
             i += 2;
