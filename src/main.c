@@ -90,15 +90,16 @@ static void raise_descriptor_limit(int64_t connections)
             LOG_STRING("remedy", "raise the hard limit of open files (ulimit -Hn), or lower server.max_connections"));
 }
 
-static void log_listening(const struct server *server, const struct weights_registry *registry, unsigned workers)
+static void log_listening(const struct server *server, const struct config *config, unsigned workers)
 {
-    const char *address, **names = calloc(registry->count + 1, sizeof *names);
-    for (size_t i = 0; names && i < registry->count; i++)
-        names[i] = registry->sets[i]->name;
+    const char *address, **names = calloc(config->weights_count + 1, sizeof *names);
+    for (size_t i = 0; names && i < config->weights_count; i++)
+        names[i] = config->weights[i].name;
     for (size_t n = 0; (address = server_address(server, n)); n++)
         log_event(LOG_INFO, "listening", LOG_STRING("address", address), LOG_STRING("version", ATTND_VERSION),
                   LOG_STRING("isa", engine_isa()), LOG_INTEGER("workers", workers), LOG_INTEGER("pid", getpid()),
-                  LOG_STRINGS("weights", names, names ? registry->count : 0));
+                  LOG_STRING("role", server_address_is_admin(server, n) ? "admin" : NULL),
+                  LOG_STRINGS("weights", names, names ? config->weights_count : 0));
     free(names);
 }
 
@@ -111,8 +112,9 @@ static void handled_signals(sigset_t *set)
     sigaddset(set, SIGHUP);
 }
 
-/* The signal that ends the process, waited for at most `seconds` (negative: for ever); 0 when the time is over. */
-static int wait_for_end(double seconds)
+/* The signal that ends the process, waited for at most `seconds` (negative: for ever); 0 when the time is over. SIGHUP
+ * reloads meanwhile. */
+static int wait_for_end(struct server *server, double seconds)
 {
     sigset_t set;
     struct timespec until, now, left;
@@ -138,22 +140,21 @@ static int wait_for_end(double seconds)
         if (number == SIGTERM || number == SIGINT)
             return number;
         if (number == SIGHUP)
-            log_event(LOG_WARNING, "ignored", LOG_STRING("signal", "SIGHUP"),
-                      LOG_STRING("remedy", "this version does not reload; restart it to read the configuration again"));
+            server_reload(server);
         else if (number < 0 && errno == EAGAIN)
             return 0;
     }
 }
 
-static void serve_until_stopped(struct server *server, const struct config *config)
+static void serve_until_stopped(struct server *server)
 {
-    int number = wait_for_end(-1);
-    double delay = number == SIGINT ? 0 : config->server.drain_delay_s;
+    int number = wait_for_end(server, -1);
+    double delay = number == SIGINT ? 0 : server_drain_delay(server);
     log_event(LOG_INFO, "drain", LOG_STRING("signal", number == SIGINT ? "SIGINT" : "SIGTERM"),
               LOG_NUMBER("delay_s", delay));
     server_drain(server);
     if (delay > 0)
-        wait_for_end(delay); /* a second signal ends the delay, not the answers */
+        wait_for_end(server, delay); /* a second signal ends the delay, not the answers */
     server_stop(server);
 }
 
@@ -190,8 +191,8 @@ static bool start_tracer(const struct config *config, struct tracer **tracer, st
     return !wanted || *tracer;
 }
 
-static int serve(const struct config *config, struct weights_registry *registry, struct resources *resources,
-                 const struct faults *warnings)
+static int serve(const struct config *config, const struct config_flags *flags, struct weights_registry *registry,
+                 struct resources *resources, const struct faults *warnings)
 {
     struct error error;
     sigset_t set;
@@ -218,12 +219,17 @@ static int serve(const struct config *config, struct weights_registry *registry,
                                    .batch_delay_ns = (uint64_t)config->limits.max_batch_delay_us * 1000,
                                    .pin = resources->pin};
     struct pool *pool = arenas ? pool_create(&options, &error) : NULL;
-    struct server_parts parts = {
-        .config = config, .registry = registry, .budget = &resources->budget, .arenas = arenas, .pool = pool};
+    struct server_parts parts = {.config = config,
+                                 .flags = flags,
+                                 .registry = registry,
+                                 .budget = &resources->budget,
+                                 .arenas = arenas,
+                                 .pool = pool};
     struct server *server = pool && start_tracer(config, &parts.tracer, &error) ? server_start(&parts, &error) : NULL;
     if (server) {
-        log_listening(server, registry, resources->workers);
-        serve_until_stopped(server, config);
+        registry_free(registry); /* the server holds what is served, for as long as it is */
+        log_listening(server, config, resources->workers);
+        serve_until_stopped(server);
         code = EXIT_STOPPED;
     } else {
         cannot_start(&error);
@@ -278,7 +284,7 @@ static int run(const struct command_line *line)
         print_plan(&config, &registry);
         code = EXIT_STOPPED;
     } else {
-        code = serve(&config, &registry, &resources, &warnings);
+        code = serve(&config, &line->flags, &registry, &resources, &warnings);
     }
 done:
     if (!loaded && line->command == COMMAND_HEALTH)

@@ -29,6 +29,7 @@
 
 struct gzip_state {
     struct libdeflate_compressor *compressor; /* NULL: it has not compressed yet */
+    int level;                                /* of the compressor */
     struct libdeflate_decompressor *decompressor;
     bool inflates;   /* `stream` is zlib's: it has decompressed in steps before */
     z_stream stream; /* zlib holds its address */
@@ -38,8 +39,13 @@ struct gzip_state {
 void gzip_store_init(struct gzip_store *store, int level)
 {
     pthread_mutex_init(&store->lock, NULL);
-    store->level = level;
+    atomic_init(&store->level, level);
     store->first = NULL;
+}
+
+void gzip_store_set_level(struct gzip_store *store, int level)
+{
+    atomic_store_explicit(&store->level, level, memory_order_relaxed);
 }
 
 void gzip_store_free(struct gzip_store *store)
@@ -88,8 +94,14 @@ size_t gzip_compress(struct gzip_store *store, const void *data, size_t length, 
     size_t compressed = 0;
     if (!state)
         return 0;
+    const int level = atomic_load_explicit(&store->level, memory_order_relaxed);
+    if (state->compressor && state->level != level) {
+        libdeflate_free_compressor(state->compressor);
+        state->compressor = NULL;
+    }
     if (!state->compressor)
-        state->compressor = libdeflate_alloc_compressor(store->level);
+        state->compressor = libdeflate_alloc_compressor(level);
+    state->level = level;
     if (state->compressor)
         compressed = libdeflate_gzip_compress(state->compressor, data, length, to, capacity);
     put_state(store, state);

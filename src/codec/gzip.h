@@ -9,6 +9,7 @@
 #include "base/error.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,12 +20,14 @@ enum coding { CODING_IDENTITY, CODING_GZIP, CODING_DEFLATE };
  * has done so in steps, and once it has compressed 0.2 MB more with level 1, 0.7 MB up to level 9, 9 MB beyond. */
 struct gzip_store {
     pthread_mutex_t lock;
-    int level;
+    _Atomic int level;
     struct gzip_state *first;
 };
 
 /* `level`: of what will be compressed, libdeflate's own, from 1 (the fastest) to 12 (the smallest). */
 void gzip_store_init(struct gzip_store *store, int level);
+/* From now on, whatever compresses at the moment. */
+void gzip_store_set_level(struct gzip_store *store, int level);
 void gzip_store_free(struct gzip_store *store);
 
 /* Bytes that `length` bytes become at most. */

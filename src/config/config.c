@@ -3,6 +3,7 @@
 #include "config/config.h"
 
 #include "base/text.h"
+#include "config/checks.h"
 #include "config/config_file.h"
 #include "config/environment.h"
 #include "config/excerpt.h"
@@ -10,6 +11,7 @@
 #include "config/string_list.h"
 #include "config/weights_entry.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,6 +122,7 @@ static void load(const struct config_flags *flags, const char *const *environmen
     }
     if (config->default_weights && found.weights_known && !faults->out_of_memory)
         check_default_weights(config, &found, default_from_environment, faults);
+    config_check(config, &found, environment, faults);
 }
 
 bool config_load(const struct config_flags *flags, const char *const *environment, struct config *config,
@@ -129,6 +132,15 @@ bool config_load(const struct config_flags *flags, const char *const *environmen
     *config = (struct config){0};
     load(flags, environment, config, faults, warnings);
     return faults->count == before && !faults->out_of_memory;
+}
+
+char *config_path(const struct config *config, const char *path)
+{
+    const char *slash = config->file ? strrchr(config->file, '/') : NULL;
+    char *joined;
+    if (path[0] == '/' || !slash)
+        return strdup(path);
+    return asprintf(&joined, "%.*s%s", (int)(slash + 1 - config->file), config->file, path) < 0 ? NULL : joined;
 }
 
 void config_free(struct config *config)

@@ -1,4 +1,5 @@
-/* The configuration: defaults, then the file, then the environment, then the flags. Read once, before threads start. */
+/* The configuration: defaults, then the file, then the environment, then the flags. Read by one thread, when the
+ * process starts and at every reload. */
 #ifndef ATTND_CONFIG_CONFIG_H
 #define ATTND_CONFIG_CONFIG_H
 
@@ -53,7 +54,7 @@ struct config {
     struct weights_config *weights;
     size_t weights_count;
     struct {
-        int64_t io_threads, workers, max_connections;
+        int64_t io_threads, workers, max_connections, max_connections_per_address;
         bool pin;
         double idle_timeout_s, upload_timeout_s, request_timeout_s, send_timeout_s, drain_delay_s;
     } server;
@@ -104,6 +105,10 @@ struct config_flags {
  * is valid for config_free either way. */
 bool config_load(const struct config_flags *flags, const char *const *environment, struct config *config,
                  struct faults *faults, struct faults *warnings);
+
+/* A path of the configuration, in fresh memory: a relative one is relative to the folder of the configuration file.
+ * NULL when memory ran out. */
+char *config_path(const struct config *config, const char *path);
 
 void config_free(struct config *config);
 

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MAX_KNOWN 64 /* keys of one object; the table has fewer in all */
+#define MAX_KNOWN CONFIG_MAX_KEYS /* of one object */
 
 struct reading {
     struct document document;
@@ -93,6 +93,8 @@ static bool read_key(struct reading *reading, const struct config_key *key, cons
     struct error error;
     bool set;
 
+    size_t count;
+    reading->found->lines[key - config_keys(&count)] = document_line(document, place);
     if (key->type == CONFIG_LIST)
         return read_list(reading, key, place);
     bool may_be_string = key->type == CONFIG_STRING || key->type == CONFIG_CHOICE;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define PREFIX    "ATTND_"
-#define MAX_KNOWN 64
+#define MAX_KNOWN CONFIG_MAX_KEYS
 
 static const struct config_key *find(const char *name, size_t length)
 {

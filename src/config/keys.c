@@ -5,6 +5,7 @@
 #include "base/http_url.h"
 #include "config/excerpt.h"
 #include "config/listen_address.h"
+#include "config/origin.h"
 #include "config/value.h"
 
 #include <ctype.h>
@@ -32,8 +33,7 @@
 #define CHOICE(section, name, fallback_, ...)                                                                          \
     {KEY(section, name, CONFIG_CHOICE, char *), .fallback = (fallback_),                                               \
      .choices = (const char *const[]){__VA_ARGS__, NULL}}
-#define UNSUPPORTED_STRING(section, name)                                                                              \
-    {KEY(section, name, CONFIG_STRING, char *), .unsupported = true}
+#define STRING(section, name, ...) {KEY(section, name, CONFIG_STRING, char *), __VA_ARGS__}
 
 #define TEBIBYTE 1099511627776.0
 #define DAY_S    86400.0
@@ -50,6 +50,7 @@ static const struct config_key keys[] = {
     INTEGER(server, workers, 0, 1024, "0"),
     BOOL(server, pin, "true"),
     INTEGER(server, max_connections, 1, 1000000, "1000"),
+    INTEGER(server, max_connections_per_address, 0, 1000000, "0"),
     NUMBER(server, idle_timeout_s, 0.001, DAY_S, "75"),
     NUMBER(server, upload_timeout_s, 0.001, DAY_S, "30"),
     NUMBER(server, request_timeout_s, 0.001, DAY_S, "30"),
@@ -78,21 +79,23 @@ static const struct config_key keys[] = {
     CHOICE(log, level, "info", "debug", "info", "warning", "error"),
     CHOICE(log, format, "json", "json", "text"),
 
-    UNSUPPORTED_STRING(admin, listen),
-    {KEY(admin, token_file, CONFIG_STRING, char *)},
+    STRING(admin, listen, .check = listen_address_check),
+    STRING(admin, token_file),
 
-    UNSUPPORTED_STRING(tls, cert_file),
-    UNSUPPORTED_STRING(tls, key_file),
-    UNSUPPORTED_STRING(tls, client_ca_file),
+    STRING(tls, cert_file),
+    STRING(tls, key_file),
+    STRING(tls, client_ca_file),
 
     {KEY(cors, allowed_origins, CONFIG_LIST, char **), .count_offset = MEMBER(cors.allowed_origins_count, size_t),
-     .minimum = 0, .maximum = 64, .fallback = "", .unsupported = true},
+     .minimum = 0, .maximum = 64, .fallback = "", .check = origin_check},
 
     {KEY(tracing, endpoint, CONFIG_STRING, char *), .check = http_url_check},
     NUMBER(tracing, sample_rate, 0, 1, "0.01"),
 };
 
 /* clang-format on */
+
+_Static_assert(sizeof keys / sizeof *keys < CONFIG_MAX_KEYS, "CONFIG_MAX_KEYS is behind");
 
 const struct config_key *config_keys(size_t *count)
 {
@@ -105,11 +108,6 @@ void config_key_variable(const struct config_key *key, char *variable)
     snprintf(variable, CONFIG_VARIABLE_BYTES, "ATTND_%s%s%s", key->section, *key->section ? "_" : "", key->name);
     for (char *c = variable; *c; c++)
         *c = (char)toupper((unsigned char)*c);
-}
-
-static bool refuse_unsupported(struct error *error)
-{
-    return error_set(error, ERROR_INVALID, "is not supported by this version; leave it out");
 }
 
 static bool replace_string(char **place, const char *text, size_t length, struct error *error)
@@ -142,8 +140,6 @@ bool config_key_set(const struct config_key *key, struct config *config, const c
         return value_choice(text, length, key->choices, shown, &choice, error) &&
                replace_string((char **)place, text, length, error);
     case CONFIG_STRING:
-        if (text && key->unsupported)
-            return refuse_unsupported(error);
         if (text && key->check && !key->check(text, length, error))
             return false;
         return replace_string((char **)place, text, length, error);
@@ -157,8 +153,6 @@ bool config_list_add(const struct config_key *key, struct string_list *items, co
                      struct error *error)
 {
     char excerpt[EXCERPT_BYTES];
-    if (key->unsupported)
-        return refuse_unsupported(error);
     if (key->check && !key->check(text, length, error))
         return false;
     /* Two free ports are two addresses. */

@@ -30,9 +30,11 @@ struct config_key {
     double minimum, maximum;    /* of a number; of a list's length */
     const char *fallback;       /* the default, written as in the environment; NULL: null */
     const char *const *choices; /* CONFIG_CHOICE: NULL-terminated */
-    bool (*check)(const char *text, size_t length, struct error *error); /* of a string, of each item of a list; or NULL */
-    bool unsupported; /* known, and refused when it is set: this version would not do what it asks for */
+    bool (*check)(const char *text, size_t length, struct error *error); /* of a string, or of each item; or NULL */
 };
+
+/* More than there are. */
+#define CONFIG_MAX_KEYS 64
 
 /* All of them, those of one section together. */
 const struct config_key *config_keys(size_t *count);

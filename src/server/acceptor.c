@@ -67,28 +67,46 @@ static bool tend_lingering(struct acceptor_state *state)
     return left;
 }
 
-static void refuse(struct acceptor_state *state, int descriptor)
+/* Its request is not read. Over TLS nothing can be said either. */
+static void refuse(struct acceptor_state *state, int descriptor, const struct error *error)
 {
-    const struct config *config = state->server->parts.config;
-    struct error error;
-    error_set(&error, ERROR_NOT_READY,
-              "all %lld connections are busy (server.max_connections); try again later or on another replica",
-              (long long)config->server.max_connections);
-    bare_answer_send(descriptor, &error, NULL, PROBLEM_DETAILS); /* its request is not read */
+    if (!state->server->parts.config->tls.cert_file)
+        bare_answer_send(descriptor, error, NULL, PROBLEM_DETAILS);
     linger(state, descriptor);
 }
 
-static void take_up(struct acceptor_state *state, int descriptor, const struct sockaddr *address, socklen_t length)
+/* Whether there is a place for one more, from this address; it may be made by closing an idle connection. */
+static bool find_place(struct server *server, const struct address *from, struct error *error)
+{
+    const size_t limit = (size_t)server->parts.config->server.max_connections;
+    unsigned turn;
+    const struct config *config = generations_enter(&server->generations, &turn)->config;
+    const size_t limit_from = (size_t)config->server.max_connections_per_address;
+    generations_leave(&server->generations, turn);
+    if (limit_from && connections_from(&server->connections, from) >= limit_from)
+        return error_set(error, ERROR_NOT_READY,
+                         "this address has %zu connections already (server.max_connections_per_address); use those",
+                         limit_from);
+    if (connections_count(&server->connections).open >= limit && !connections_evict(&server->connections))
+        return error_set(error, ERROR_NOT_READY,
+                         "all %zu connections are busy (server.max_connections); try again later or on another replica",
+                         limit);
+    return true;
+}
+
+static void take_up(struct acceptor_state *state, int descriptor, bool admin, const struct sockaddr *address,
+                    socklen_t length)
 {
     struct server *server = state->server;
+    const struct address from = address_of(address);
+    struct error error;
     int on = 1;
     setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    size_t limit = (size_t)server->parts.config->server.max_connections;
-    if (connections_count(&server->connections).open >= limit && !connections_evict(&server->connections)) {
-        refuse(state, descriptor);
+    if (!find_place(server, &from, &error)) {
+        refuse(state, descriptor, &error);
         return;
     }
-    if (!connections_add(&server->connections, descriptor)) {
+    if (!connections_add(&server->connections, descriptor, &from, admin)) {
         close(descriptor);
         return;
     }
@@ -97,15 +115,16 @@ static void take_up(struct acceptor_state *state, int descriptor, const struct s
 }
 
 /* True when the listener may have more. */
-static bool accept_some(struct acceptor_state *state, int listener)
+static bool accept_some(struct acceptor_state *state, const struct listener *listener)
 {
     for (int i = 0; i < ACCEPT_BATCH; i++) {
         struct sockaddr_storage address;
         socklen_t length = sizeof address;
-        int descriptor = accept4(listener, (struct sockaddr *)&address, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        int descriptor =
+            accept4(listener->descriptor, (struct sockaddr *)&address, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (descriptor >= 0) {
             state->out_of_descriptors = false;
-            take_up(state, descriptor, (struct sockaddr *)&address, length);
+            take_up(state, descriptor, listener->admin, (struct sockaddr *)&address, length);
             continue;
         }
         if (errno == EINTR || errno == ECONNABORTED)
@@ -142,12 +161,12 @@ static void *acceptor_main(void *argument)
         poll(polled, count + 1, lingers ? 20 : -1);
         for (size_t i = 0; i < count; i++)
             if (polled[i].revents)
-                accept_some(state, polled[i].fd);
+                accept_some(state, &listeners->items[i]);
         lingers = tend_lingering(state);
     }
     /* What clients have opened before the listeners close is served. */
     for (size_t i = 0; i < count; i++)
-        while (accept_some(state, polled[i].fd))
+        while (accept_some(state, &listeners->items[i]))
             ;
     listeners_close(listeners);
     while (tend_lingering(state)) /* each has its own end */

@@ -1,4 +1,4 @@
-/* Loaded by the starting thread; the token is compared by polling threads. */
+/* Loaded by the starting thread and by the one that reloads; the token is compared by polling threads. */
 #include "server/admin.h"
 
 #include "server/request.h"
@@ -10,16 +10,6 @@
 #include <string.h>
 
 #define TOKEN_BYTES_MOST 4096
-
-/* A relative path is relative to the folder of the configuration file. NULL when memory ran out. */
-static char *path_of(const struct config *config)
-{
-    const char *path = config->admin.token_file, *slash = config->file ? strrchr(config->file, '/') : NULL;
-    char *joined;
-    if (path[0] == '/' || !slash)
-        return strdup(path);
-    return asprintf(&joined, "%.*s%s", (int)(slash + 1 - config->file), config->file, path) < 0 ? NULL : joined;
-}
 
 static bool read_token(const char *path, char *token, size_t *length, struct error *error)
 {
@@ -46,7 +36,7 @@ bool admin_load(struct admin *admin, const struct config *config, struct error *
     *admin = (struct admin){0};
     if (!config->admin.token_file)
         return true;
-    char *path = path_of(config), *token = malloc(TOKEN_BYTES_MOST);
+    char *path = config_path(config, config->admin.token_file), *token = malloc(TOKEN_BYTES_MOST);
     size_t length = 0;
     bool loaded = false;
     if (!path || !token)
@@ -78,23 +68,51 @@ static bool same(const char *sent, const char *token, size_t length)
     return differs == 0;
 }
 
-bool admin_accept(struct request *request, struct error *error)
+static bool has_token(const struct request *request, const struct admin *admin)
 {
     static const char scheme[] = "Bearer ";
-    const struct admin *admin = &request->server->admin;
     const char *sent = MHD_lookup_connection_value(request->mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
+    return sent && strncasecmp(sent, scheme, sizeof scheme - 1) == 0 &&
+           same(sent + sizeof scheme - 1, admin->token, admin->length);
+}
+
+/* Where there is an admin listener, these routes are nowhere else. */
+static bool check_place(const struct request *request, struct error *error)
+{
+    return request->connection->admin || !request->generation->config->admin.listen ||
+           error_set(error, ERROR_UNKNOWN_ROUTE, "%s is served at admin.listen, and nowhere else",
+                     route_pattern(request->route));
+}
+
+bool admin_accept(struct request *request, struct error *error)
+{
+    const struct admin *admin = &request->generation->settings->admin;
+    if (!check_place(request, error))
+        return false;
     if (!admin->token)
-        return error_set(error, ERROR_UNKNOWN_ROUTE,
-                         "%s is an admin route, and there are none: admin.token_file is not set",
+        return request->connection->admin ||
+               error_set(error, ERROR_UNKNOWN_ROUTE,
+                         "%s is an admin route, and there are none: neither admin.token_file nor admin.listen is set",
                          route_pattern(request->route));
-    if (!sent || strncasecmp(sent, scheme, sizeof scheme - 1) != 0 ||
-        !same(sent + sizeof scheme - 1, admin->token, admin->length))
-        return error_set(error, ERROR_UNAUTHORIZED, "%s needs the admin token: send Authorization: Bearer TOKEN",
-                         route_pattern(request->route));
-    return true;
+    return has_token(request, admin) ||
+           error_set(error, ERROR_UNAUTHORIZED, "%s needs the admin token: send Authorization: Bearer TOKEN",
+                     route_pattern(request->route));
 }
 
 bool admin_accept_reader(struct request *request, struct error *error)
 {
-    return strcmp(request->server->parts.config->live.access, "admin") != 0 || admin_accept(request, error);
+    return strcmp(request->generation->config->live.access, "admin") != 0 || admin_accept(request, error);
+}
+
+bool admin_accept_scrape(struct request *request, struct error *error)
+{
+    return check_place(request, error);
+}
+
+bool admin_accept_place(const struct request *request, struct error *error)
+{
+    return !request->connection->admin || route_is_admin(request->route) || route_is_probe(request->route) ||
+           error_set(error, ERROR_UNKNOWN_ROUTE,
+                     "%s is not served at admin.listen: ask one of the addresses of `listen`",
+                     route_pattern(request->route));
 }

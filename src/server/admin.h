@@ -1,4 +1,5 @@
-/* Who may use admin routes: whoever sends the token of admin.token_file. */
+/* Who may use admin routes, and where: whoever sends the token of admin.token_file, if there is one; at admin.listen,
+ * if there is such an address. */
 #ifndef ATTND_SERVER_ADMIN_H
 #define ATTND_SERVER_ADMIN_H
 
@@ -21,9 +22,15 @@ struct admin {
 bool admin_load(struct admin *admin, const struct config *config, struct error *error);
 void admin_free(struct admin *admin);
 
-/* ERROR_UNAUTHORIZED without the token, ERROR_UNKNOWN_ROUTE where there are no admin routes. A route_acceptor. */
+/* ERROR_UNAUTHORIZED without the token, ERROR_UNKNOWN_ROUTE where there are no admin routes. A route_acceptor, as the
+ * next two. */
 bool admin_accept(struct request *request, struct error *error);
 /* The same for routes that read live statistics, where live.access is admin; else they are open. */
 bool admin_accept_reader(struct request *request, struct error *error);
+/* For what is read by scrapers: open, but at admin.listen alone where there is such an address. */
+bool admin_accept_scrape(struct request *request, struct error *error);
+
+/* At admin.listen there are those routes and the probes, and no others. */
+bool admin_accept_place(const struct request *request, struct error *error);
 
 #endif

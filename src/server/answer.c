@@ -50,7 +50,7 @@ static bool make_stream(struct request *request, struct answer_pieces *pieces, c
 
 static enum answer_form choose_form(const struct request *request, const struct answer_pieces *pieces)
 {
-    const size_t whole = (size_t)request->server->parts.config->compression.max_bytes;
+    const size_t whole = (size_t)request->generation->config->compression.max_bytes;
     if (pieces->exact) {
         if (pieces->most <= READ_LEAST_BYTES || content_coding_wanted(request, pieces->most))
             return ANSWER_WHOLE;

@@ -33,6 +33,7 @@ void connections_destroy(struct connections *connections)
         next = c->next;
         free(c);
     }
+    address_counts_free(&connections->from);
     free(connections->by_descriptor);
     pthread_cond_destroy(&connections->changed);
     pthread_mutex_destroy(&connections->lock);
@@ -48,6 +49,7 @@ void connections_drop(struct connections *connections, struct connection *c)
     *(c->previous ? &c->previous->next : &connections->first) = c->next;
     *(c->next ? &c->next->previous : &connections->last) = c->previous;
     connections->by_descriptor[c->descriptor] = NULL;
+    address_counts_remove(&connections->from, &c->address);
     connections->open -= !c->closing;
     if (has_request(c->phase))
         connections->requests--;
@@ -59,14 +61,19 @@ void connections_drop(struct connections *connections, struct connection *c)
 /* A polling thread takes a connection up as soon as it runs. */
 #define HANDOVER_NS (5 * CLOCK_SECOND)
 
-bool connections_add(struct connections *connections, int descriptor)
+bool connections_add(struct connections *connections, int descriptor, const struct address *address, bool admin)
 {
     struct connection *c = malloc(sizeof *c);
     const uint64_t now = clock_ns();
     if (!c)
         return false;
-    *c = (struct connection){
-        .descriptor = descriptor, .phase = CONNECTION_HANDED_OVER, .since = now, .deadline = now + HANDOVER_NS};
+    *c = (struct connection){.descriptor = descriptor,
+                             .phase = CONNECTION_HANDED_OVER,
+                             .since = now,
+                             .deadline = now + HANDOVER_NS,
+                             .admin = admin,
+                             .list = connections,
+                             .address = *address};
     pthread_mutex_lock(&connections->lock);
     if ((size_t)descriptor >= connections->descriptors) {
         size_t wanted = 2 * ((size_t)descriptor + 32);
@@ -83,6 +90,11 @@ bool connections_add(struct connections *connections, int descriptor)
     /* libmicrohttpd closes a socket without a word when its own allocation fails: the number comes back to us here. */
     if (connections->by_descriptor[descriptor])
         connections_drop(connections, connections->by_descriptor[descriptor]);
+    if (!address_counts_add(&connections->from, address)) {
+        pthread_mutex_unlock(&connections->lock);
+        free(c);
+        return false;
+    }
     connections->by_descriptor[descriptor] = c;
     c->previous = connections->last;
     *(connections->last ? &connections->last->next : &connections->first) = c;
@@ -92,6 +104,14 @@ bool connections_add(struct connections *connections, int descriptor)
         pthread_cond_broadcast(&connections->changed);
     pthread_mutex_unlock(&connections->lock);
     return true;
+}
+
+size_t connections_from(struct connections *connections, const struct address *address)
+{
+    pthread_mutex_lock(&connections->lock);
+    const size_t count = address_counts_of(&connections->from, address);
+    pthread_mutex_unlock(&connections->lock);
+    return count;
 }
 
 void connections_forget(struct connections *connections, int descriptor)
@@ -118,16 +138,27 @@ static void enter_locked(struct connections *connections, struct connection *c, 
 }
 
 struct connection *connections_started(struct connections *connections, int descriptor, uint64_t now,
-                                       uint64_t idle_deadline)
+                                       uint64_t handshake_deadline, uint64_t idle_deadline)
 {
+    const uint64_t deadline = handshake_deadline < idle_deadline ? handshake_deadline : idle_deadline;
     pthread_mutex_lock(&connections->lock);
     struct connection *c = descriptor >= 0 && (size_t)descriptor < connections->descriptors
                                ? connections->by_descriptor[descriptor]
                                : NULL;
-    if (c)
-        enter_locked(connections, c, CONNECTION_IDLE, now, idle_deadline);
+    if (c) {
+        enter_locked(connections, c, CONNECTION_IDLE, now, deadline);
+        c->idle_deadline = idle_deadline;
+    }
     pthread_mutex_unlock(&connections->lock);
     return c;
+}
+
+void connections_secured(struct connection *connection)
+{
+    pthread_mutex_lock(&connection->list->lock);
+    if (connection->phase == CONNECTION_IDLE)
+        connection->deadline = connection->idle_deadline;
+    pthread_mutex_unlock(&connection->list->lock);
 }
 
 void connections_closed(struct connections *connections, struct connection *connection)

@@ -7,6 +7,7 @@
 #ifndef ATTND_SERVER_CONNECTIONS_H
 #define ATTND_SERVER_CONNECTIONS_H
 
+#include "server/address_counts.h"
 #include "server/request_id.h"
 
 #include <pthread.h>
@@ -15,6 +16,7 @@
 #include <stdint.h>
 
 struct request;
+struct tls;
 
 enum connection_phase {
     CONNECTION_HANDED_OVER, /* accepted; a polling thread has not taken it up yet */
@@ -27,12 +29,17 @@ enum connection_phase {
 struct connection {
     int descriptor;
     enum connection_phase phase;
-    uint64_t since;          /* when the phase began; while answering, when the client last took something (clock_ns) */
-    uint64_t deadline;       /* of the phase; CLOCK_NEVER: none */
-    uint64_t taken;          /* while answering: bytes that the client's side had acknowledged at `since` */
-    bool closing;            /* shut down already; libmicrohttpd will notice */
-    bool broken_off;         /* by the watchdog, in mid-upload */
-    struct request *request; /* from RECEIVING to ANSWERING */
+    uint64_t since;         /* when the phase began; while answering, when the client last took something (clock_ns) */
+    uint64_t deadline;      /* of the phase; CLOCK_NEVER: none */
+    uint64_t taken;         /* while answering: bytes that the client's side had acknowledged at `since` */
+    bool closing;           /* shut down already; libmicrohttpd will notice */
+    bool broken_off;        /* by the watchdog, in mid-upload */
+    bool admin;             /* it came in by admin.listen */
+    struct tls *tls;        /* held; NULL: it is not encrypted */
+    uint64_t idle_deadline; /* for its first request, once the handshake is over */
+    struct connections *list;
+    struct address address;            /* of the client */
+    struct request *request;           /* from RECEIVING to ANSWERING */
     char request_id[REQUEST_ID_BYTES]; /* the request's, for whoever breaks it off */
     struct connection *previous, *next;
 };
@@ -46,23 +53,29 @@ struct connections {
     size_t open;        /* in the list and not closing */
     size_t requests;    /* in RECEIVING, WORKING or ANSWERING */
     uint64_t next_wake; /* when the watchdog will look by itself */
+    struct address_counts from;
     bool stopping;
 };
 
 bool connections_init(struct connections *connections);
 void connections_destroy(struct connections *connections);
 
-/* Acceptor: a new socket that is about to be handed to libmicrohttpd. False when memory ran out. */
-bool connections_add(struct connections *connections, int descriptor);
+/* Acceptor: a new socket that is about to be handed to libmicrohttpd, from `address`; `admin`: it came in by
+ * admin.listen. False when memory ran out. */
+bool connections_add(struct connections *connections, int descriptor, const struct address *address, bool admin);
+/* Open connections from there, those included that are closing. */
+size_t connections_from(struct connections *connections, const struct address *address);
 /* Ends the record; the caller holds the lock. For a connection that libmicrohttpd has not taken up in time too: it
  * closes a socket without a word where its own allocation fails, and then nobody else would ever end it. */
 void connections_drop(struct connections *connections, struct connection *connection);
 /* Acceptor: libmicrohttpd refused it. */
 void connections_forget(struct connections *connections, int descriptor);
 
-/* libmicrohttpd's notifications. connections_started returns NULL for a socket that we did not add. */
+/* libmicrohttpd's notifications. connections_started returns NULL for a socket that we did not add;
+ * `handshake_deadline` holds until connections_secured, where it is sooner than the other. */
 struct connection *connections_started(struct connections *connections, int descriptor, uint64_t now,
-                                       uint64_t idle_deadline);
+                                       uint64_t handshake_deadline, uint64_t idle_deadline);
+void connections_secured(struct connection *connection);
 void connections_closed(struct connections *connections, struct connection *connection);
 
 /* Moves to `phase` with the deadline of that phase. `now`, here and elsewhere: clock_ns(), or it was lately. */

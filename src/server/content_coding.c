@@ -75,7 +75,7 @@ bool content_coding_check_body(struct request *request, struct error *error)
 
 static size_t body_limit(const struct request *request)
 {
-    return (size_t)request->server->parts.config->limits.max_body_bytes;
+    return (size_t)request->generation->config->limits.max_body_bytes;
 }
 
 /* The body becomes the first `length` bytes of what it was decompressed to, for which `capacity` bytes are charged. */
@@ -243,7 +243,7 @@ bool content_coding_opened(struct request *request)
 
 bool content_coding_wanted(const struct request *request, size_t length)
 {
-    const struct config *config = request->server->parts.config;
+    const struct config *config = request->generation->config;
     if (request->coding.accepted == ACCEPTED_IDENTITY || length == 0 ||
         length > (size_t)config->compression.max_bytes || (request->route && route_is_probe(request->route)))
         return false;
@@ -308,7 +308,7 @@ void content_coding_shorten_answer(struct request *request)
 /* Nanoseconds that compressing numbers takes; other documents are faster. */
 static double expected_ns(const struct request *request, size_t length)
 {
-    const int64_t level = request->server->parts.config->compression.level;
+    const int64_t level = request->generation->config->compression.level;
     return (level == 1 ? 4.5 : level <= 6 ? 17 : 110) * (double)length;
 }
 

@@ -4,9 +4,10 @@
 
 #include "codec/gzip.h"
 #include "server/acceptor.h"
-#include "server/admin.h"
 #include "server/connections.h"
+#include "server/generation.h"
 #include "server/listener.h"
+#include "server/reload.h"
 #include "server/request_store.h"
 #include "server/server.h"
 #include "server/watchdog.h"
@@ -29,8 +30,8 @@ struct server {
     struct request_store requests;
     struct gzip_store gzip;
     struct live_sets *live;
-    struct admin admin;
-    struct usage *usage; /* of each weight set, in the registry's order */
+    struct generations generations;
+    struct reload reload;
     struct MHD_Daemon *daemon;
     struct acceptor acceptor;
     struct watchdog watchdog;

@@ -2,9 +2,11 @@
 
 #include "base/clock.h"
 #include "server/bare_answer.h"
+#include "server/cors.h"
 #include "server/request.h"
 #include "server/request_trace.h"
 #include "server/routes.h"
+#include "server/tls.h"
 #include "server/usage.h"
 #include "telemetry/log.h"
 
@@ -60,8 +62,11 @@ static size_t announced(const struct request *request)
 static bool check_headers(struct request *request, struct error *error)
 {
     const char *expect = header_value(&request->headers, HEADER_EXPECT);
-    if (!route_find(request, request->method, error))
+    request->preflight = cors_is_preflight(request);
+    if (!route_find(request, request->preflight ? cors_wanted_method(request) : request->method, error))
         return false;
+    if (request->preflight) /* it brings no token */
+        return admin_accept_place(request, error);
     if (expect && strcasecmp(expect, "100-continue") != 0)
         return error_set(error, ERROR_EXPECTATION_FAILED, "the expectation \"%.64s\" is not known; 100-continue is",
                          expect);
@@ -130,7 +135,7 @@ static enum MHD_Result break_off(struct request *request)
 static enum MHD_Result see_data(struct request *request, const char *data, size_t length)
 {
     request->bytes_in += length;
-    if (request->refusal.code == ERROR_NONE && route_takes_body(request->route))
+    if (request->refusal.code == ERROR_NONE && route_takes_body(request->route) && !request->preflight)
         return request_add_body(request, data, length, &request->refusal) ? MHD_YES : break_off(request);
     if (request->bytes_in <= REQUEST_MAX_DISCARDED)
         return MHD_YES;
@@ -150,12 +155,14 @@ static enum MHD_Result see_body(struct request *request)
 
 static enum MHD_Result see_end(struct request *request)
 {
-    const struct config *config = request->server->parts.config;
+    const struct config *config = request->generation->config;
     request->body_came = clock_ns();
     uint64_t own_deadline = clock_after(request->body_came, config->server.request_timeout_s);
     request->deadline = request->proxy_deadline < own_deadline ? request->proxy_deadline : own_deadline;
     if (request->refusal.code != ERROR_NONE)
         request_fail(request, &request->refusal);
+    else if (request->preflight)
+        cors_answer_preflight(request);
     else if (content_coding_open_body(request))
         return see_body(request);
     return request->submitted ? MHD_YES : request_send(request);
@@ -195,7 +202,7 @@ static void *see_request_line(void *context, const char *uri, struct MHD_Connect
         return NULL;
     request->connection = connection;
     connections_begin(&server->connections, connection, request, request->id, request->arrived,
-                      clock_after(request->arrived, server->parts.config->server.upload_timeout_s));
+                      clock_after(request->arrived, request->generation->config->server.upload_timeout_s));
     return request;
 }
 
@@ -210,10 +217,10 @@ static void see_completion(void *context, struct MHD_Connection *mhd, void **sta
     *state = NULL;
     const uint64_t now = clock_ns();
     bool broken_off = connections_leave(&server->connections, request->connection, now,
-                                        clock_after(now, server->parts.config->server.idle_timeout_s));
+                                        clock_after(now, request->generation->config->server.idle_timeout_s));
     if (!request->answer.status && broken_off) {
         struct error error;
-        watchdog_upload_error(server, &error);
+        watchdog_upload_error(request, &error);
         request_fail(request, &error);
     }
     usage_end(request, now);
@@ -222,18 +229,35 @@ static void see_completion(void *context, struct MHD_Connection *mhd, void **sta
     request_end(request);
 }
 
+static struct connection *begin_connection(struct server *server, struct MHD_Connection *mhd, int descriptor)
+{
+    unsigned turn;
+    const struct generation *generation = generations_enter(&server->generations, &turn);
+    const struct config *config = generation->config;
+    struct tls *tls = generation->settings->tls;
+    const uint64_t now = clock_ns();
+    struct connection *connection = connections_started(
+        &server->connections, descriptor, now, tls ? clock_after(now, config->server.upload_timeout_s) : CLOCK_NEVER,
+        clock_after(now, config->server.idle_timeout_s));
+    if (connection && tls) {
+        connection->tls = tls_hold(tls);
+        tls_begin(tls, MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION)->tls_session, connection);
+    }
+    generations_leave(&server->generations, turn);
+    return connection;
+}
+
 static void see_connection(void *context, struct MHD_Connection *mhd, void **socket_context,
                            enum MHD_ConnectionNotificationCode code)
 {
     struct server *server = context;
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
         const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
-        const uint64_t now = clock_ns();
-        *socket_context = info ? connections_started(&server->connections, info->connect_fd, now,
-                                                     clock_after(now, server->parts.config->server.idle_timeout_s))
-                               : NULL;
+        *socket_context = info ? begin_connection(server, mhd, info->connect_fd) : NULL;
     } else if (*socket_context) {
+        struct tls *tls = ((struct connection *)*socket_context)->tls;
         connections_closed(&server->connections, *socket_context);
+        tls_release(tls); /* the session is over */
         *socket_context = NULL;
     }
 }
@@ -253,14 +277,22 @@ bool daemon_start(struct server *server, struct error *error)
     const struct config *config = server->parts.config;
     unsigned threads = (unsigned)config->server.io_threads;
     unsigned limit = ((unsigned)config->server.max_connections + CONNECTION_SLACK) * threads;
-    struct MHD_OptionItem pool[] = {{MHD_OPTION_THREAD_POOL_SIZE, threads, NULL}, {MHD_OPTION_END, 0, NULL}};
-    if (threads < 2)
-        pool[0].option = MHD_OPTION_END; /* a pool of one is refused; without a pool there is one thread */
+    const bool tls = config->tls.cert_file != NULL;
+    struct MHD_OptionItem options[4] = {{MHD_OPTION_END, 0, NULL}};
+    size_t n_options = 0;
+    if (threads > 1) /* a pool of one is refused; without a pool there is one thread */
+        options[n_options++] = (struct MHD_OptionItem){MHD_OPTION_THREAD_POOL_SIZE, threads, NULL};
+    if (tls) {
+        options[n_options++] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_PRIORITIES, 0, (char *)TLS_PRIORITIES};
+        options[n_options++] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_CERT_CALLBACK, 0, (void *)tls_no_certificate};
+    }
+    options[n_options] = (struct MHD_OptionItem){MHD_OPTION_END, 0, NULL};
     server->daemon = MHD_start_daemon(
-        MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ERROR_LOG, 0, NULL,
-        NULL, handle, server, MHD_OPTION_EXTERNAL_LOGGER, log_line, NULL, MHD_OPTION_CONNECTION_LIMIT, limit,
+        MHD_USE_POLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ERROR_LOG |
+            (tls ? MHD_USE_TLS : 0),
+        0, NULL, NULL, handle, server, MHD_OPTION_EXTERNAL_LOGGER, log_line, NULL, MHD_OPTION_CONNECTION_LIMIT, limit,
         MHD_OPTION_URI_LOG_CALLBACK, see_request_line, server, MHD_OPTION_NOTIFY_COMPLETED, see_completion, server,
-        MHD_OPTION_NOTIFY_CONNECTION, see_connection, server, MHD_OPTION_ARRAY, pool, MHD_OPTION_END);
+        MHD_OPTION_NOTIFY_CONNECTION, see_connection, server, MHD_OPTION_ARRAY, options, MHD_OPTION_END);
     if (!server->daemon)
         return error_set(error, ERROR_IO, "cannot start libmicrohttpd: %s", strerror(errno));
     return true;

@@ -57,7 +57,7 @@ bool forward_job_take_results(struct forward_job *job, size_t bytes, struct erro
 
 bool forward_job_check_flop(const struct forward_job *job, double flop, struct error *error)
 {
-    const double limit = job->request->server->parts.config->limits.max_request_gflop, gflop = flop / 1e9;
+    const double limit = job->request->generation->config->limits.max_request_gflop, gflop = flop / 1e9;
     if (gflop > limit)
         return error_set(error, ERROR_TOO_LARGE,
                          "this is %.6g Gflop of work, over limits.max_request_gflop (%g); ask for less at once", gflop,
@@ -67,7 +67,7 @@ bool forward_job_check_flop(const struct forward_job *job, double flop, struct e
 
 bool forward_job_check_answer(const struct forward_job *job, size_t bytes, const char *remedy, struct error *error)
 {
-    const struct config *config = job->request->server->parts.config;
+    const struct config *config = job->request->generation->config;
     if (bytes > (size_t)config->limits.max_response_bytes)
         return error_set(error, ERROR_TOO_LARGE,
                          "the answer would take up to %zu bytes, over limits.max_response_bytes (%lld); %s", bytes,
@@ -176,7 +176,7 @@ static bool decode(struct forward_job *job, struct error *error)
         request_drop_body(request);
     if (job->posted)
         return true;
-    job->set = registry_find(request->server->parts.registry, job->asked->weights, error);
+    job->set = registry_find(&request->generation->registry, job->asked->weights, error);
     if (!job->set)
         return false;
     usage_begin(request, job->set);

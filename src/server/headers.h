@@ -15,6 +15,7 @@
     X(HEADER_HOST, MHD_HTTP_HEADER_HOST)                           \
     X(HEADER_ACCEPT, MHD_HTTP_HEADER_ACCEPT)                       \
     X(HEADER_EXPECT, MHD_HTTP_HEADER_EXPECT)                       \
+    X(HEADER_ORIGIN, MHD_HTTP_HEADER_ORIGIN)                       \
     X(HEADER_REQUEST_ID, "x-request-id")                           \
     X(HEADER_CONTENT_TYPE, MHD_HTTP_HEADER_CONTENT_TYPE)           \
     X(HEADER_CONTENT_LENGTH, MHD_HTTP_HEADER_CONTENT_LENGTH)       \

@@ -63,7 +63,8 @@ static const char *remedy(int number)
     }
 }
 
-static bool open_one(struct listeners *listeners, const struct addrinfo *info, const char *wanted, struct error *error)
+static bool open_one(struct listeners *listeners, const struct addrinfo *info, const char *wanted, bool admin,
+                     struct error *error)
 {
     int on = 1;
     int descriptor = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -83,7 +84,8 @@ static bool open_one(struct listeners *listeners, const struct addrinfo *info, c
         goto fail;
     }
     listeners->items = grown;
-    listeners->items[listeners->count++] = (struct listener){.descriptor = descriptor, .address = address};
+    listeners->items[listeners->count++] =
+        (struct listener){.descriptor = descriptor, .admin = admin, .address = address};
     return true;
 
 fail:;
@@ -94,9 +96,8 @@ fail:;
     return error_set(error, ERROR_IO, "cannot listen on %s: %s%s", wanted, strerror(number), remedy(number));
 }
 
-bool listeners_open(struct listeners *listeners, char *const *listen, size_t count, struct error *error)
+bool listeners_open(struct listeners *listeners, char *const *listen, size_t count, bool admin, struct error *error)
 {
-    memset(listeners, 0, sizeof *listeners);
     for (size_t i = 0; i < count; i++) {
         struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV}, *found = NULL;
         char *copy = strdup(listen[i]), *host, *port;
@@ -114,7 +115,7 @@ bool listeners_open(struct listeners *listeners, char *const *listen, size_t cou
         }
         bool opened = true;
         for (const struct addrinfo *info = found; info && opened; info = info->ai_next)
-            opened = open_one(listeners, info, listen[i], error);
+            opened = open_one(listeners, info, listen[i], admin, error);
         freeaddrinfo(found);
         if (!opened)
             goto fail;

@@ -9,6 +9,7 @@
 
 struct listener {
     int descriptor; /* -1: closed */
+    bool admin;     /* it is admin.listen's */
     char *address;  /* "127.0.0.1:8080", "[::1]:8080" */
 };
 
@@ -17,9 +18,9 @@ struct listeners {
     size_t count;
 };
 
-/* Opens one socket for each address that `listen` [count] ("ADDRESS:PORT") resolves to. ERROR_IO names the address that
- * failed, why, and what to do. */
-bool listeners_open(struct listeners *listeners, char *const *listen, size_t count, struct error *error);
+/* Zero-initialise *listeners. Opens one more socket for each address that `listen` [count] ("ADDRESS:PORT") resolves
+ * to. ERROR_IO names the address that failed, why, and what to do. */
+bool listeners_open(struct listeners *listeners, char *const *listen, size_t count, bool admin, struct error *error);
 
 /* Closes the sockets; the addresses stay readable until listeners_free. */
 void listeners_close(struct listeners *listeners);

@@ -188,7 +188,7 @@ static bool write_document(struct request *request, const struct live_reading *r
 static bool answer(struct request *request, const struct live_call *call, struct error *error)
 {
     const struct live_query *query = &call->query;
-    const struct config *config = request->server->parts.config;
+    const struct config *config = request->generation->config;
     struct live_sums sums, baseline;
     struct live_stamp stamp, later;
     struct arena memory = {0};
@@ -257,9 +257,9 @@ static void run(struct job *job, enum job_end end)
 
 static bool find(struct request *request, struct live_call *call, struct error *error)
 {
-    const struct config *config = request->server->parts.config;
+    const struct config *config = request->generation->config;
     const char *name = call->query.weights;
-    call->set = registry_find(request->server->parts.registry, *name ? name : NULL, error);
+    call->set = registry_find(&request->generation->registry, *name ? name : NULL, error);
     error->has_pointer = false; /* the name stands in the query, not in a document */
     if (!call->set || !live_query_check_heads(&call->query, call->set->shape.num_heads, error))
         return false;
@@ -292,7 +292,7 @@ static struct live_call *create(struct request *request, const struct live_docum
         return NULL;
     call = arena_take(&request->work, sizeof *call);
     *call = (struct live_call){.document = document};
-    return live_query_read(request->target, document->parameters, request->server->parts.config,
+    return live_query_read(request->target, document->parameters, request->generation->config,
                            arena_take(&request->work, heads), &call->query, error)
                ? call
                : NULL;

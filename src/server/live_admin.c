@@ -20,9 +20,9 @@ void live_reset_handle(struct request *request)
     struct live_query query;
     struct error error;
     const struct weight_set *set = NULL;
-    if (live_query_read(request->target, 1u << LIVE_PARAMETER_WEIGHTS, request->server->parts.config, NULL, &query,
+    if (live_query_read(request->target, 1u << LIVE_PARAMETER_WEIGHTS, request->generation->config, NULL, &query,
                         &error)) {
-        set = registry_find(request->server->parts.registry, *query.weights ? query.weights : NULL, &error);
+        set = registry_find(&request->generation->registry, *query.weights ? query.weights : NULL, &error);
         error.has_pointer = false;
     }
     if (!set) {

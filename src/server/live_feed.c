@@ -42,7 +42,7 @@ static bool choose(struct forward_job *job)
         return false;
     if (!feed->store) {
         feed->store = live_sets_find(server->live, job->set);
-        if (feed->store && !live_store_sample(feed->store, server->parts.config->live.sample_rate)) {
+        if (feed->store && !live_store_sample(feed->store, job->request->generation->config->live.sample_rate)) {
             live_store_release(feed->store);
             feed->store = NULL;
         }

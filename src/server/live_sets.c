@@ -1,4 +1,4 @@
-/* Made by the starting thread; stores are found by any. */
+/* Stores are made by the starting thread and by the one that reloads; they are found by any. */
 #include "server/live_sets.h"
 
 #include "base/clock.h"
@@ -11,18 +11,21 @@
 #include <string.h>
 #include <sys/random.h>
 
-/* Of one set of the registry. */
+/* Of one weight set. */
 struct live_entry {
-    struct live_store *store;
-    size_t charged;
+    char *name;
     char digest[WEIGHT_SET_DIGEST_BYTES]; /* of the weights that its traffic had */
+    struct live_store *store;             /* NULL: it has none */
+    double window_s;
+    size_t charged;
 };
 
 struct live_sets {
     const struct server_parts *parts;
-    pthread_mutex_t lock;       /* of the entries and the share */
-    struct live_entry *entries; /* [registry->count] */
-    struct budget_share share;
+    pthread_mutex_t lock; /* of the entries */
+    struct live_entry *entries;
+    size_t count;
+    struct budget_share share; /* of whoever updates */
     char instance[33];
     uint64_t epoch_ms, epoch_at; /* the same moment by both clocks */
 };
@@ -33,53 +36,109 @@ static void no_store(const struct weight_set *set, const char *reason, const cha
               LOG_STRING("remedy", remedy));
 }
 
-/* An empty store for the set, or none. */
-static struct live_entry make_entry(struct live_sets *sets, const struct weight_set *set)
+/* An empty store for the set, if it can have one. */
+static void make_store(struct live_sets *sets, const struct config *config, const struct weight_set *set,
+                       struct live_entry *entry)
 {
     const struct server_parts *parts = sets->parts;
     const struct live_store_options options = {.num_layers = set->num_layers,
                                                .num_heads = set->shape.num_heads,
                                                .shards = pool_state(parts->pool).workers,
-                                               .slice_s = parts->config->live.window_s / LIVE_SLICES,
+                                               .slice_s = config->live.window_s / LIVE_SLICES,
                                                .now = clock_ns()};
-    struct live_entry entry = {0};
     struct error error;
-    strcpy(entry.digest, set->digest);
-    if (!set->ready || parts->config->live.sample_rate <= 0)
-        return entry;
-    if (set->shape.num_heads > (size_t)parts->config->live.max_heads) {
+    size_t bytes;
+    if (set->shape.num_heads > (size_t)config->live.max_heads) {
         no_store(set, "no live statistics: it has more heads than live.max_heads", "raise live.max_heads");
-        return entry;
+        return;
     }
-    if (!live_store_bytes(&options, &entry.charged))
-        entry.charged = SIZE_MAX;
-    if (!budget_take(parts->budget, &sets->share, entry.charged, &error)) {
+    if (!live_store_bytes(&options, &bytes))
+        bytes = SIZE_MAX;
+    if (!budget_take(parts->budget, &sets->share, bytes, &error)) {
         no_store(set, "no live statistics: they do not fit into limits.memory_budget_bytes",
                  "raise limits.memory_budget_bytes, or lower live.max_heads");
-        entry.charged = 0;
-        return entry;
+        return;
     }
-    entry.store = live_store_create(&options, &error);
-    if (!entry.store) {
-        budget_give(parts->budget, &sets->share, entry.charged);
+    entry->store = live_store_create(&options, &error);
+    if (!entry->store) {
+        budget_give(parts->budget, &sets->share, bytes);
         no_store(set, "no live statistics: memory ran out", "give the server more memory, or lower live.max_heads");
-        entry.charged = 0;
+        return;
     }
-    return entry;
+    entry->charged = bytes;
+}
+
+static struct live_entry *find_entry(const struct live_sets *sets, const char *name, const char *digest)
+{
+    for (size_t i = 0; i < sets->count; i++)
+        if (strcmp(sets->entries[i].digest, digest) == 0 && strcmp(sets->entries[i].name, name) == 0)
+            return &sets->entries[i];
+    return NULL;
+}
+
+/* What the set has already, held once more, or what it begins with. */
+static bool fill_entry(struct live_sets *sets, const struct config *config, const struct weight_set *set,
+                       struct live_entry *entry)
+{
+    const bool wanted = set->ready && config->live.sample_rate > 0;
+    const struct live_entry *before = find_entry(sets, set->name, set->digest);
+    *entry = (struct live_entry){.name = strdup(set->name), .window_s = config->live.window_s};
+    if (!entry->name)
+        return false;
+    strcpy(entry->digest, set->digest);
+    if (wanted && before && before->store && before->window_s == entry->window_s &&
+        set->shape.num_heads <= (size_t)config->live.max_heads) {
+        entry->store = live_store_hold(before->store);
+        entry->charged = before->charged;
+    } else if (wanted) {
+        make_store(sets, config, set, entry);
+    }
+    return true;
+}
+
+/* Stores that `kept` has too go on, with what they are charged. */
+static void free_entries(struct live_sets *sets, struct live_entry *entries, size_t count,
+                         const struct live_entry *kept, size_t n_kept)
+{
+    for (size_t i = 0; i < count; i++) {
+        bool goes_on = false;
+        for (size_t k = 0; k < n_kept && entries[i].store; k++)
+            goes_on |= kept[k].store == entries[i].store;
+        if (entries[i].store && !goes_on)
+            budget_give(sets->parts->budget, &sets->share, entries[i].charged);
+        live_store_release(entries[i].store);
+        free(entries[i].name);
+    }
+    free(entries);
+}
+
+bool live_sets_update(struct live_sets *sets, const struct config *config, const struct weights_registry *registry)
+{
+    struct live_entry *entries = calloc(registry->count + 1, sizeof *entries), *before = sets->entries;
+    const size_t count_before = sets->count;
+    if (!entries)
+        return false;
+    for (size_t i = 0; i < registry->count; i++)
+        if (!fill_entry(sets, config, registry->sets[i], &entries[i])) {
+            free_entries(sets, entries, i, before, count_before);
+            return false;
+        }
+    pthread_mutex_lock(&sets->lock);
+    sets->entries = entries;
+    sets->count = registry->count;
+    pthread_mutex_unlock(&sets->lock);
+    free_entries(sets, before, count_before, entries, registry->count);
+    return true;
 }
 
 struct live_sets *live_sets_create(const struct server_parts *parts)
 {
     struct live_sets *sets = calloc(1, sizeof *sets);
-    struct live_entry *entries = calloc(parts->registry->count + 1, sizeof *entries);
     unsigned char seed[16];
     struct timespec now;
-    if (!sets || !entries) {
-        free(sets);
-        free(entries);
+    if (!sets)
         return NULL;
-    }
-    *sets = (struct live_sets){.parts = parts, .entries = entries, .epoch_at = clock_ns()};
+    *sets = (struct live_sets){.parts = parts, .epoch_at = clock_ns()};
     pthread_mutex_init(&sets->lock, NULL);
     clock_gettime(CLOCK_REALTIME, &now);
     sets->epoch_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
@@ -87,8 +146,6 @@ struct live_sets *live_sets_create(const struct server_parts *parts)
         memcpy(seed, &sets->epoch_at, sizeof sets->epoch_at); /* never, for so few bytes */
     for (size_t i = 0; i < sizeof seed; i++)
         snprintf(sets->instance + 2 * i, 3, "%02x", seed[i]);
-    for (size_t i = 0; i < parts->registry->count; i++)
-        entries[i] = make_entry(sets, parts->registry->sets[i]);
     return sets;
 }
 
@@ -96,36 +153,18 @@ void live_sets_free(struct live_sets *sets)
 {
     if (!sets)
         return;
-    for (size_t i = 0; i < sets->parts->registry->count; i++)
-        live_store_release(sets->entries[i].store);
-    budget_give_all(sets->parts->budget, &sets->share);
+    free_entries(sets, sets->entries, sets->count, NULL, 0);
     pthread_mutex_destroy(&sets->lock);
-    free(sets->entries);
     free(sets);
 }
 
 struct live_store *live_sets_find(struct live_sets *sets, const struct weight_set *set)
 {
-    const struct weights_registry *registry = sets->parts->registry;
-    struct live_store *store = NULL;
     pthread_mutex_lock(&sets->lock);
-    for (size_t i = 0; i < registry->count && !store; i++)
-        if (registry->sets[i] == set && strcmp(sets->entries[i].digest, set->digest) == 0)
-            store = live_store_hold(sets->entries[i].store);
+    const struct live_entry *entry = find_entry(sets, set->name, set->digest);
+    struct live_store *store = entry && entry->store ? live_store_hold(entry->store) : NULL;
     pthread_mutex_unlock(&sets->lock);
     return store;
-}
-
-void live_sets_reload(struct live_sets *sets, size_t index, const struct weight_set *set)
-{
-    struct live_entry *entry = &sets->entries[index];
-    pthread_mutex_lock(&sets->lock);
-    if (strcmp(entry->digest, set->digest) != 0) {
-        live_store_release(entry->store);
-        budget_give(sets->parts->budget, &sets->share, entry->charged);
-        *entry = make_entry(sets, set);
-    }
-    pthread_mutex_unlock(&sets->lock);
 }
 
 const char *live_sets_instance(const struct live_sets *sets)

@@ -1,4 +1,4 @@
-/* The live sums of all weight sets: one store each, in the registry's order, made when the server starts. */
+/* The live sums of the weight sets: one store for each set in memory. */
 #ifndef ATTND_SERVER_LIVE_SETS_H
 #define ATTND_SERVER_LIVE_SETS_H
 
@@ -7,16 +7,18 @@
 
 struct live_sets;
 
-/* Charges the stores to the budget for as long as the server runs. A set for which there is no room, or with more heads
- * than live.max_heads, gets none, which is logged. NULL when memory ran out. */
+/* Without stores. NULL when memory ran out. */
 struct live_sets *live_sets_create(const struct server_parts *parts);
 void live_sets_free(struct live_sets *sets);
 
-/* The store of a set of the registry, held for the caller (live_store_release); NULL: it has none. */
-struct live_store *live_sets_find(struct live_sets *sets, const struct weight_set *set);
+/* Stores for the sets of `registry` as `config` wants them, charged to the budget for as long as they are there. Sets
+ * that had a store keep it while their weights (by their digest) and live.window_s are the same; other weights begin
+ * with nothing. A set for which there is no room, or with more heads than live.max_heads, gets none, which is logged.
+ * False when memory ran out: nothing has changed. One thread at a time. */
+bool live_sets_update(struct live_sets *sets, const struct config *config, const struct weights_registry *registry);
 
-/* The set of that place in the registry is to be replaced by this one: other weights begin with nothing. */
-void live_sets_reload(struct live_sets *sets, size_t index, const struct weight_set *set);
+/* The store of a set, held for the caller (live_store_release); NULL: it has none. */
+struct live_store *live_sets_find(struct live_sets *sets, const struct weight_set *set);
 
 /* "1b3c..": of this run of this server. */
 const char *live_sets_instance(const struct live_sets *sets);

@@ -113,7 +113,7 @@ void oip_server_handle(struct request *request)
 
 void oip_models_handle(struct request *request)
 {
-    const struct weights_registry *registry = request->server->parts.registry;
+    const struct weights_registry *registry = &request->generation->registry;
     json_t *names = json_array();
     for (size_t i = 0; i < registry->count; i++)
         if (json_array_append_new(names, json_string(registry->sets[i]->name)) != 0) {

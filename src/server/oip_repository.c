@@ -17,7 +17,7 @@ static json_t *describe(const struct weight_set *set)
 
 void oip_index_handle(struct request *request)
 {
-    const struct weights_registry *registry = request->server->parts.registry;
+    const struct weights_registry *registry = &request->generation->registry;
     struct error error;
     bool ready_only;
     if (request->body_length > MAX_BODY_BYTES) {

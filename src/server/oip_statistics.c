@@ -35,13 +35,13 @@ static json_t *describe(const struct weight_set *set, const struct usage *usage)
 /* Of `only`, or of every set that is loaded where that is NULL. */
 static void answer(struct request *request, const struct weight_set *only)
 {
-    const struct weights_registry *registry = request->server->parts.registry;
+    const struct weights_registry *registry = &request->generation->registry;
     json_t *list = json_array();
     for (size_t i = 0; i < registry->count && list; i++) {
         const struct weight_set *set = registry->sets[i];
         if (only ? set != only : !set->ready)
             continue;
-        if (json_array_append_new(list, describe(set, &request->server->usage[i])) != 0) {
+        if (json_array_append_new(list, describe(set, request->generation->usage[i])) != 0) {
             json_decref(list);
             list = NULL;
         }

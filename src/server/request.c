@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/size.h"
 #include "server/answer_stream.h"
+#include "server/cors.h"
 #include "server/problem.h"
 #include "server/request_trace.h"
 #include "server/routes.h"
@@ -52,7 +53,7 @@ struct request *request_create(struct server *server, const char *target)
     request->arrived = clock_ns();
     request->deadline = request->proxy_deadline = CLOCK_NEVER;
     request_id_make(request->id);
-    request->registry_turn = registry_enter(server->parts.registry);
+    request->generation = generations_enter(&server->generations, &request->generation_turn);
     return request;
 }
 
@@ -74,7 +75,7 @@ void request_end(struct request *request)
     while (request->n_held)
         arena_store_put(server->parts.arenas, &request->held[--request->n_held]);
     budget_give_all(server->parts.budget, &request->share);
-    registry_leave(server->parts.registry, request->registry_turn);
+    generations_leave(&server->generations, request->generation_turn);
     request_store_put(&server->requests, request);
 }
 
@@ -187,19 +188,19 @@ static bool over_limit(const struct request *request, size_t length, struct erro
                      "the body has %zu bytes%s, over limits.max_body_bytes (%lld); send less at once, or raise the "
                      "setting",
                      length, request->bytes_in ? " so far" : "",
-                     (long long)request->server->parts.config->limits.max_body_bytes);
+                     (long long)request->generation->config->limits.max_body_bytes);
 }
 
 bool request_expect_body(struct request *request, size_t length, struct error *error)
 {
-    if (length > (size_t)request->server->parts.config->limits.max_body_bytes)
+    if (length > (size_t)request->generation->config->limits.max_body_bytes)
         return over_limit(request, length, error);
     return length == 0 || grow_body(request, length, error);
 }
 
 bool request_add_body(struct request *request, const char *data, size_t length, struct error *error)
 {
-    size_t limit = (size_t)request->server->parts.config->limits.max_body_bytes, needed;
+    size_t limit = (size_t)request->generation->config->limits.max_body_bytes, needed;
     if (!size_add(request->body_length, length, &needed) || needed > limit)
         return over_limit(request, request->bytes_in, error);
     if (needed > request->body_capacity) {
@@ -266,6 +267,14 @@ void request_seen(struct request *request)
     atomic_store_explicit(&request->next_look, request->body_came + LOOK_NS, memory_order_relaxed);
 }
 
+void request_suspend(struct request *request)
+{
+    request->submitted = clock_ns();
+    MHD_suspend_connection(request->mhd);
+    connections_enter(&request->server->connections, request->connection, CONNECTION_WORKING, request->submitted,
+                      request->deadline);
+}
+
 void request_submit(struct request *request)
 {
     struct server *server = request->server;
@@ -305,7 +314,7 @@ enum error_code request_lapsed(struct request *request, uint64_t now, bool look,
         else
             error_set(error, ERROR_DEADLINE,
                       "no answer within server.request_timeout_s (%g s); ask for less, or allow more time",
-                      request->server->parts.config->server.request_timeout_s);
+                      request->generation->config->server.request_timeout_s);
         return ERROR_DEADLINE;
     }
     if (!look && now < atomic_load_explicit(&request->next_look, memory_order_relaxed))
@@ -377,6 +386,7 @@ enum MHD_Result request_send(struct request *request)
         ok &= MHD_add_response_header(response, "traceresponse", text);
     }
     ok &= content_coding_add_headers(request, response);
+    ok &= cors_add_headers(request, response);
     server_timing(request, text);
     ok &= MHD_add_response_header(response, "server-timing", text);
     if (answer->error == ERROR_METHOD_NOT_ALLOWED)
@@ -393,7 +403,7 @@ enum MHD_Result request_send(struct request *request)
         ok &= MHD_add_response_header(response, "Connection", "close");
     const uint64_t now = clock_ns();
     connections_enter(&server->connections, request->connection, CONNECTION_ANSWERING, now,
-                      clock_after(now, server->parts.config->server.send_timeout_s));
+                      clock_after(now, request->generation->config->server.send_timeout_s));
     if (ok == MHD_YES)
         ok = MHD_queue_response(request->mhd, answer->status, response);
     MHD_destroy_response(response);

@@ -22,6 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct generation;
 struct route;
 struct usage;
 
@@ -59,6 +60,7 @@ struct request {
     struct trace_context trace;                     /* zero until the headers are seen */
     struct headers headers;
     bool headers_seen, answered_early;
+    bool preflight;             /* it asks what another request, to its route, may be: see cors.h */
     bool takes_chunks;          /* its HTTP version knows them */
     uint64_t arrived;           /* clock_ns at the request line */
     uint64_t body_came;         /* when the body was whole, and as the client had it before it was compressed */
@@ -80,7 +82,8 @@ struct request {
     struct error refusal;      /* code ERROR_NONE: it is not refused */
     struct answer answer;
     struct timing timing;
-    unsigned registry_turn;     /* weight sets that it has found are there until it ends */
+    const struct generation *generation; /* what it is served from, there until it ends */
+    unsigned generation_turn;
     const char *weights;        /* the set's name, for the log; NULL: none */
     struct usage *usage;        /* that set's counters */
     struct request *next_spare; /* among the requests that have ended */
@@ -123,6 +126,8 @@ void request_discharge(struct request *request, size_t bytes);
 /* The arena stays until the request ends, and is the request's from here on. */
 void request_hold(struct request *request, struct arena *arena);
 
+/* Suspends the connection: whoever is told of the request fills its answer and resumes it. On the polling thread. */
+void request_suspend(struct request *request);
 /* Suspends the connection and queues the job (request->job.run must be set), or fails the request. On the polling
  * thread. */
 void request_submit(struct request *request);

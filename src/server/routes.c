@@ -209,7 +209,13 @@ bool route_takes_octets(const struct route *route)
 
 bool route_accept(struct request *request, struct error *error)
 {
-    return !request->route->accept || request->route->accept(request, error);
+    return admin_accept_place(request, error) && (!request->route->accept || request->route->accept(request, error));
+}
+
+bool route_is_admin(const struct route *route)
+{
+    return route->accept == admin_accept || route->accept == admin_accept_reader ||
+           route->accept == admin_accept_scrape;
 }
 
 bool route_is_probe(const struct route *route)

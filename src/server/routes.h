@@ -36,6 +36,8 @@ bool route_takes(const struct route *route, enum media_type type);
 bool route_takes_octets(const struct route *route);
 /* What the route itself demands of the headers. */
 bool route_accept(struct request *request, struct error *error);
+/* Whether it is served at admin.listen. */
+bool route_is_admin(const struct route *route);
 /* Whether it is asked by probes, again and again. */
 bool route_is_probe(const struct route *route);
 /* Whether it is a probe or a scrape, of which traces say nothing. */

@@ -9,6 +9,36 @@
 
 #include <stdlib.h>
 
+/* The first generation: what main has read and loaded. */
+static bool start_generation(struct server *server, struct error *error)
+{
+    const struct server_parts *parts = &server->parts;
+    struct weights_registry registry = {0};
+    struct generation *first = NULL;
+    struct settings *settings = settings_create(parts->config, NULL, error);
+    if (!settings)
+        return false;
+    if (registry_copy(parts->registry, &registry))
+        first = generation_create(settings, &registry, NULL);
+    if (!first) {
+        registry_free(&registry);
+        settings_free(settings);
+        return error_out_of_memory(error);
+    }
+    generations_init(&server->generations, parts->budget, first);
+    return live_sets_update(server->live, parts->config, &first->registry) || error_out_of_memory(error);
+}
+
+static void free_memory(struct server *server)
+{
+    if (server->generations.current)
+        generations_destroy(&server->generations);
+    live_sets_free(server->live);
+    gzip_store_free(&server->gzip);
+    request_store_free(&server->requests);
+    free(server);
+}
+
 struct server *server_start(const struct server_parts *parts, struct error *error)
 {
     struct server *server = calloc(1, sizeof *server);
@@ -19,15 +49,16 @@ struct server *server_start(const struct server_parts *parts, struct error *erro
     server->parts = *parts;
     request_store_init(&server->requests);
     gzip_store_init(&server->gzip, (int)parts->config->compression.level);
-    server->usage = usage_create(parts->registry->count);
     server->live = live_sets_create(&server->parts);
-    if (!server->usage || !server->live) {
+    if (!server->live) {
         error_out_of_memory(error);
         goto fail_memory;
     }
-    if (!admin_load(&server->admin, parts->config, error))
+    if (!start_generation(server, error))
         goto fail_memory;
-    if (!listeners_open(&server->listeners, parts->config->listen, parts->config->listen_count, error))
+    if (!listeners_open(&server->listeners, parts->config->listen, parts->config->listen_count, false, error) ||
+        (parts->config->admin.listen &&
+         !listeners_open(&server->listeners, &parts->config->admin.listen, 1, true, error)))
         goto fail_memory;
     if (!connections_init(&server->connections)) {
         error_out_of_memory(error);
@@ -37,10 +68,14 @@ struct server *server_start(const struct server_parts *parts, struct error *erro
         goto fail_connections;
     if (!watchdog_start(server, error))
         goto fail_daemon;
-    if (!acceptor_start(server, error))
+    if (!reload_start(server, error))
         goto fail_watchdog;
+    if (!acceptor_start(server, error))
+        goto fail_reload;
     return server;
 
+fail_reload:
+    reload_stop(server);
 fail_watchdog:
     watchdog_stop(server);
 fail_daemon:
@@ -51,18 +86,31 @@ fail_listeners:
     listeners_close(&server->listeners);
     listeners_free(&server->listeners);
 fail_memory:
-    admin_free(&server->admin);
-    live_sets_free(server->live);
-    gzip_store_free(&server->gzip);
-    usage_free(server->usage);
-    request_store_free(&server->requests);
-    free(server);
+    free_memory(server);
     return NULL;
 }
 
 const char *server_address(const struct server *server, size_t n)
 {
     return n < server->listeners.count ? server->listeners.items[n].address : NULL;
+}
+
+bool server_address_is_admin(const struct server *server, size_t n)
+{
+    return server->listeners.items[n].admin;
+}
+
+void server_reload(struct server *server)
+{
+    reload_all(server);
+}
+
+double server_drain_delay(struct server *server)
+{
+    unsigned turn;
+    const double delay = generations_enter(&server->generations, &turn)->config->server.drain_delay_s;
+    generations_leave(&server->generations, turn);
+    return delay;
 }
 
 void server_drain(struct server *server)
@@ -77,17 +125,14 @@ void server_stop(struct server *server)
     atomic_store(&server->state, SERVER_STOPPING);
     acceptor_stop(server);
     pool_drop_queued(server->parts.pool);
+    reload_drop_waiting(server);
     /* Requests end by themselves: each phase has a deadline that the watchdog keeps. */
     while (!connections_close_idle(&server->connections))
         connections_wait(&server->connections, 10);
+    reload_stop(server);
     watchdog_stop(server);
     daemon_stop(server);
     connections_destroy(&server->connections);
     listeners_free(&server->listeners);
-    admin_free(&server->admin);
-    live_sets_free(server->live);
-    gzip_store_free(&server->gzip);
-    usage_free(server->usage);
-    request_store_free(&server->requests);
-    free(server);
+    free_memory(server);
 }

@@ -15,10 +15,12 @@
 
 struct server;
 
-/* What the server works with; all of it must outlive the server. */
+/* What the server works with; all of it must outlive the server, but for the registry. */
 struct server_parts {
-    const struct config *config;
-    struct weights_registry *registry;
+    const struct config *config;      /* as the process started; requests have their generation's (generation.h) */
+    const struct config_flags *flags; /* with which it is read again */
+    const struct weights_registry *registry; /* what was loaded; the server holds its sets */
+    void (*reloading)(bool begins); /* told when everything is read again, and when that is over; may be NULL */
     struct memory_budget *budget;
     struct arena_store *arenas;
     struct pool *pool;
@@ -31,6 +33,14 @@ struct server *server_start(const struct server_parts *parts, struct error *erro
 
 /* The n-th address it listens on, as "127.0.0.1:8080" with the port that was really taken; NULL behind the last. */
 const char *server_address(const struct server *server, size_t n);
+/* Whether that is admin.listen's. */
+bool server_address_is_admin(const struct server *server, size_t n);
+
+/* Reads the configuration and all weights again, on a thread of its own. What it comes to is logged and counted. */
+void server_reload(struct server *server);
+
+/* Seconds that the drain is to take, as the configuration says now. */
+double server_drain_delay(struct server *server);
 
 /* Readiness fails from now on, and every answer asks its client to close; everything else goes on. */
 void server_drain(struct server *server);

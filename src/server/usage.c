@@ -6,27 +6,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct usage *usage_create(size_t count)
+struct usage *usage_create(void)
 {
-    const size_t bytes = (count + 1) * sizeof(struct usage); /* count: as many as there are weight sets in memory */
-    struct usage *usage = aligned_alloc(_Alignof(struct usage), bytes);
-    if (usage)
-        memset(usage, 0, bytes);
+    struct usage *usage = aligned_alloc(_Alignof(struct usage), sizeof *usage);
+    if (usage) {
+        memset(usage, 0, sizeof *usage);
+        atomic_init(&usage->holders, 1);
+    }
     return usage;
 }
 
-void usage_free(struct usage *usage)
+struct usage *usage_hold(struct usage *usage)
 {
-    free(usage);
+    atomic_fetch_add(&usage->holders, 1);
+    return usage;
+}
+
+void usage_release(struct usage *usage)
+{
+    if (usage && atomic_fetch_sub(&usage->holders, 1) == 1)
+        free(usage);
 }
 
 void usage_begin(struct request *request, const struct weight_set *set)
 {
-    const struct weights_registry *registry = request->server->parts.registry;
+    const struct generation *generation = request->generation;
     request->weights = set->name;
-    for (size_t i = 0; i < registry->count; i++)
-        if (registry->sets[i] == set)
-            request->usage = &request->server->usage[i];
+    for (size_t i = 0; i < generation->registry.count; i++)
+        if (generation->registry.sets[i] == set)
+            request->usage = generation->usage[i];
 }
 
 static void add(_Atomic uint64_t *sum, uint64_t more)

@@ -1,4 +1,5 @@
-/* What was asked of each weight set since the server started: counts and times, summed up as requests end. */
+/* What was asked of each weight set, by name, since it was there: counts and times, summed up as requests end. Weights
+ * that are loaded again go on with the counts. */
 #ifndef ATTND_SERVER_USAGE_H
 #define ATTND_SERVER_USAGE_H
 
@@ -16,14 +17,18 @@ struct usage {
     _Atomic uint64_t queue_ns, parse_ns, compute_ns, encode_ns; /* of those that succeeded */
     _Atomic uint64_t sequences;                                 /* of those that succeeded */
     _Atomic uint64_t executions; /* forwards that were computed; requests in one batch share one */
-    _Atomic uint64_t last_ms;    /* when the last request ended, since the epoch; 0: none */
+    _Atomic uint64_t reloads, reload_failures;
+    _Atomic unsigned holders;
+    _Atomic uint64_t last_ms; /* when the last request ended, since the epoch; 0: none */
 };
 
-/* One for each set, in the registry's order; NULL when memory ran out. */
-struct usage *usage_create(size_t count);
-void usage_free(struct usage *usage);
+/* Held once; NULL when memory ran out. */
+struct usage *usage_create(void);
+struct usage *usage_hold(struct usage *usage);
+/* usage_release(NULL) is fine. */
+void usage_release(struct usage *usage);
 
-/* The request works with `set`, one of the registry's. */
+/* The request works with `set`, one of its generation's. */
 void usage_begin(struct request *request, const struct weight_set *set);
 
 /* The request is over, at `ended` (clock_ns): counts it for its set, if it has one. */

@@ -19,11 +19,11 @@ static void close_now(struct connections *connections, struct connection *c)
     shutdown(c->descriptor, SHUT_RDWR);
 }
 
-bool watchdog_upload_error(const struct server *server, struct error *error)
+bool watchdog_upload_error(const struct request *request, struct error *error)
 {
     return error_set(error, ERROR_UPLOAD_TIMEOUT,
                      "the request was not whole within server.upload_timeout_s (%g s); send it faster, or less at once",
-                     server->parts.config->server.upload_timeout_s);
+                     request->generation->config->server.upload_timeout_s);
 }
 
 /* The upload was too slow. The polling thread has no answer under way while it reads, so the socket is free for one of
@@ -31,7 +31,7 @@ bool watchdog_upload_error(const struct server *server, struct error *error)
 static void break_off(struct server *server, struct connection *c)
 {
     struct error error;
-    watchdog_upload_error(server, &error);
+    watchdog_upload_error(c->request, &error);
     bare_answer_send(c->descriptor, &error, c->request_id, c->request->problem_form);
     c->broken_off = true;
     close_now(&server->connections, c);
@@ -46,7 +46,7 @@ static bool look_at(struct server *server, struct connection *c, uint64_t now, s
     if (c->phase == CONNECTION_ANSWERING && tcp_state(c->descriptor, &state) && state.acknowledged != c->taken) {
         c->taken = state.acknowledged;
         c->since = now;
-        c->deadline = clock_after(now, server->parts.config->server.send_timeout_s);
+        c->deadline = clock_after(now, c->request->generation->config->server.send_timeout_s);
     }
     if (now < c->deadline)
         return true;

@@ -5,11 +5,12 @@
 
 #include "base/error.h"
 
-#include <pthread.h>
 #include "base/error.h"
+#include <pthread.h>
 
 #include <stdbool.h>
 
+struct request;
 struct server;
 
 struct watchdog {
@@ -22,6 +23,6 @@ bool watchdog_start(struct server *server, struct error *error);
 void watchdog_stop(struct server *server);
 
 /* What a client hears whose upload took too long. Always false. */
-bool watchdog_upload_error(const struct server *server, struct error *error);
+bool watchdog_upload_error(const struct request *request, struct error *error);
 
 #endif

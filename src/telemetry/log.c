@@ -339,6 +339,11 @@ static void write_at_once(const char *line, size_t length)
     }
 }
 
+void log_set_level(enum log_level level)
+{
+    atomic_store_explicit(&sink.level, level, memory_order_relaxed);
+}
+
 void log_fields(enum log_level level, const char *event, const struct log_field *fields, size_t count)
 {
     if (level < atomic_load_explicit(&sink.level, memory_order_relaxed))

@@ -19,6 +19,9 @@ enum log_format { LOG_JSON, LOG_TEXT };
  * caller sees to it that SIGPIPE does not end the process then; the writer itself takes no signals. */
 bool log_start(int descriptor, enum log_level level, enum log_format format, struct error *error);
 
+/* From now on. Any thread. */
+void log_set_level(enum log_level level);
+
 /* Writes what is in the ring, for at most a second, and ends the writer. Where nobody reads, the rest is dropped, and
  * so is every later line. */
 void log_stop(void);

@@ -1,6 +1,5 @@
-/* Owns all weight sets of the process. Built by the starting thread; afterwards any thread looks sets up. A set that
- * was replaced can be in use by whoever had entered before: it is freed once each turn was seen without users, since
- * nobody who enters later finds it. */
+/* Holds weight sets under their names. Built by one thread, the starting one or the one that reloads; afterwards any
+ * thread looks sets up, and nothing in it changes. */
 #include "weights/registry.h"
 
 #include "base/nearest.h"
@@ -28,41 +27,107 @@ static void add_fault(struct faults *faults, const struct config *config, size_t
                has_folder ? entry->path : "", has_folder ? ")" : "");
 }
 
-/* A set that was replaced. */
-struct retired_set {
-    struct weight_set *set;
-    bool unused[2]; /* the turn was seen without users */
-    struct retired_set *next;
+struct weight_set *registry_named(const struct weights_registry *registry, const char *name)
+{
+    for (size_t i = 0; i < registry->count; i++)
+        if (strcmp(registry->sets[i]->name, name) == 0)
+            return registry->sets[i];
+    return NULL;
+}
+
+/* One loading of all sets, the first or a later one. */
+struct loading {
+    const struct config *config;
+    const struct weights_registry *running; /* the sets in memory beside which these are loaded */
+    struct registry_reload *options;        /* NULL: the first loading */
+    struct faults *faults, *warnings;
 };
 
-bool registry_load(const struct config *config, struct weights_registry *registry, struct faults *faults,
-                   struct faults *warnings)
+/* The entry's set, which takes its bytes from the charge where there is one, and has given back what it needs no more.
+ */
+static struct weight_set *load_charged(const struct loading *loading, const struct weights_config *entry, bool replaces,
+                                       struct error *error)
 {
+    struct registry_reload *options = loading->options;
+    struct weight_set_need need;
+    if (!options)
+        return weight_set_load(entry, error);
+    if (!weight_set_need(entry, &need, error) || !options->take(options->context, need.loading, error)) {
+        options->tried(options->context, entry->name, false);
+        return NULL;
+    }
+    struct weight_set *set = weight_set_load(entry, error);
+    options->tried(options->context, entry->name, set != NULL);
+    options->give(options->context, set && replaces ? need.loading - need.loaded : need.loading);
+    return set;
+}
+
+/* The same weights under the same description: what is in memory is kept. */
+static bool is_same(const struct weight_set *set, const struct weight_set *other)
+{
+    return other->ready && strcmp(set->digest, other->digest) == 0 && strcmp(set->source, other->source) == 0;
+}
+
+/* The set of entry `index`; NULL for a fault that stops the loading, or when memory ran out. */
+static struct weight_set *load_entry(const struct loading *loading, size_t index)
+{
+    const struct weights_config *entry = &loading->config->weights[index];
+    struct weight_set *running = registry_named(loading->running, entry->name);
+    const char *only = loading->options ? loading->options->only : NULL;
+    struct error error;
+    if (only && running && strcmp(only, entry->name) != 0)
+        return weight_set_hold(running);
+    struct weight_set *set = load_charged(loading, entry, running && running->ready, &error);
+    if (set && running && !only && is_same(set, running)) {
+        weight_set_free(set);
+        return weight_set_hold(running);
+    }
+    if (set)
+        return set;
+    /* What works goes on working: a set that is in memory is not given up for a failed one. */
+    const bool needed = entry->required || (running && running->ready);
+    add_fault(needed ? loading->faults : loading->warnings, loading->config, index, &error);
+    if (loading->options && needed)
+        loading->options->error = error;
+    set = needed ? NULL : weight_set_failed(entry, error.message);
+    loading->faults->out_of_memory |= !set && !needed;
+    return set;
+}
+
+/* Every fault is found, not the first alone. */
+static bool load_all(const struct loading *loading, struct weights_registry *registry)
+{
+    const struct config *config = loading->config;
     bool complete = true;
-    *registry = (struct weights_registry){.sets = calloc(config->weights_count + 1, sizeof *registry->sets),
-                                          .lock = PTHREAD_MUTEX_INITIALIZER};
+    *registry = (struct weights_registry){.sets = calloc(config->weights_count + 1, sizeof *registry->sets)};
     if (!registry->sets) {
-        faults->out_of_memory = true;
+        loading->faults->out_of_memory = true;
         return false;
     }
     for (size_t i = 0; i < config->weights_count; i++) {
-        const struct weights_config *entry = &config->weights[i];
-        struct error error;
-        struct weight_set *set = weight_set_load(entry, &error);
-        if (!set) {
-            add_fault(entry->required ? faults : warnings, config, i, &error);
-            complete = complete && !entry->required;
-            set = weight_set_failed(entry, error.message);
-        }
-        if (!set) {
-            faults->out_of_memory = true;
-            return false;
-        }
+        struct weight_set *set = load_entry(loading, i);
+        complete &= set != NULL;
+        if (!set)
+            continue;
         registry->sets[registry->count++] = set;
         if (config->default_weights && strcmp(config->default_weights, set->name) == 0)
             registry->fallback = set;
     }
     return complete;
+}
+
+bool registry_load(const struct config *config, struct weights_registry *registry, struct faults *faults,
+                   struct faults *warnings)
+{
+    const struct weights_registry none = {0};
+    return load_all(&(struct loading){config, &none, NULL, faults, warnings}, registry);
+}
+
+bool registry_reload(const struct config *config, const struct weights_registry *running,
+                     struct registry_reload *options, struct weights_registry *registry, struct faults *faults,
+                     struct faults *warnings)
+{
+    return load_all(&(struct loading){config, running, options, faults, warnings}, registry);
 }
 
 bool registry_check_memory(const struct weights_registry *registry, const struct config *config, unsigned lanes,
@@ -133,10 +198,7 @@ static void not_found(const struct weights_registry *registry, const char *name,
 
 const struct weight_set *registry_find(const struct weights_registry *registry, const char *name, struct error *error)
 {
-    const struct weight_set *set = name ? NULL : registry->fallback;
-    for (size_t i = 0; name && !set && i < registry->count; i++)
-        if (strcmp(registry->sets[i]->name, name) == 0)
-            set = registry->sets[i];
+    const struct weight_set *set = name ? registry_named(registry, name) : registry->fallback;
     if (!set) {
         not_found(registry, name, error);
         return NULL;
@@ -148,70 +210,21 @@ const struct weight_set *registry_find(const struct weights_registry *registry, 
     return set;
 }
 
-unsigned registry_enter(struct weights_registry *registry)
+bool registry_copy(const struct weights_registry *registry, struct weights_registry *copy)
 {
-    const unsigned turn = atomic_load(&registry->turn) & 1;
-    atomic_fetch_add(&registry->users[turn], 1);
-    return turn;
-}
-
-/* With the lock held: frees what nobody uses any more. */
-static void free_unused(struct weights_registry *registry)
-{
-    struct retired_set *first = registry->retired, **at = &first;
-    while (*at) {
-        struct retired_set *retired = *at;
-        for (size_t turn = 0; turn < 2; turn++)
-            retired->unused[turn] |= atomic_load(&registry->users[turn]) == 0;
-        if (retired->unused[0] && retired->unused[1]) {
-            *at = retired->next;
-            weight_set_free(retired->set);
-            free(retired);
-        } else {
-            at = &retired->next;
-        }
-    }
-    registry->retired = first;
-    /* Those who come now leave the other turn to empty. */
-    if (first && atomic_load(&registry->users[(registry->turn & 1) ^ 1]) == 0)
-        registry->turn ^= 1;
-}
-
-void registry_leave(struct weights_registry *registry, unsigned turn)
-{
-    if (atomic_fetch_sub(&registry->users[turn], 1) > 1 || !registry->retired)
-        return;
-    pthread_mutex_lock(&registry->lock);
-    free_unused(registry);
-    pthread_mutex_unlock(&registry->lock);
-}
-
-bool registry_replace(struct weights_registry *registry, size_t index, struct weight_set *set, struct error *error)
-{
-    struct retired_set *retired = malloc(sizeof *retired);
-    if (!retired)
-        return error_out_of_memory(error);
-    pthread_mutex_lock(&registry->lock);
-    *retired = (struct retired_set){.set = registry->sets[index], .next = registry->retired};
-    registry->sets[index] = set;
-    if (registry->fallback == retired->set)
-        registry->fallback = set;
-    registry->retired = retired;
-    free_unused(registry);
-    pthread_mutex_unlock(&registry->lock);
+    *copy = (struct weights_registry){.sets = calloc(registry->count + 1, sizeof *copy->sets)};
+    if (!copy->sets)
+        return false;
+    copy->fallback = registry->fallback;
+    for (; copy->count < registry->count; copy->count++)
+        copy->sets[copy->count] = weight_set_hold(registry->sets[copy->count]);
     return true;
 }
 
 void registry_free(struct weights_registry *registry)
 {
-    while (registry->retired) {
-        struct retired_set *retired = registry->retired;
-        registry->retired = retired->next;
-        weight_set_free(retired->set);
-        free(retired);
-    }
     for (size_t i = 0; i < registry->count; i++)
         weight_set_free(registry->sets[i]);
     free(registry->sets);
-    *registry = (struct weights_registry){.lock = PTHREAD_MUTEX_INITIALIZER};
+    *registry = (struct weights_registry){0};
 }

@@ -1,26 +1,15 @@
-/* The weight sets in memory, in the configuration's order. Built before threads start, then read by any thread. A set
- * can be replaced by one that was loaded again: those who use the old one go on with it, and it is freed when the last
- * of them has left. */
+/* The weight sets in memory, in the configuration's order. Built once, then read by any thread. A reload builds another
+ * registry, which shares with this one the sets that stay. */
 #ifndef ATTND_WEIGHTS_REGISTRY_H
 #define ATTND_WEIGHTS_REGISTRY_H
 
 #include "config/config.h"
 #include "weights/weight_set.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
-
-struct retired_set;
-
 struct weights_registry {
-    struct weight_set *_Atomic *sets; /* [count], owned */
+    struct weight_set **sets; /* [count], each held */
     size_t count;
-    const struct weight_set *_Atomic fallback; /* the default set, or NULL */
-    /* Users by the turn in which they came: turns alternate, so that one of them empties while others come. */
-    _Atomic size_t users[2];
-    _Atomic unsigned turn;
-    pthread_mutex_t lock; /* of the rest */
-    struct retired_set *_Atomic retired;
+    const struct weight_set *fallback; /* the default set, or NULL */
 };
 
 /* Loads every set. Faults go to *faults with the entry's line and pointer (/weights/2/tensors/W_K); a set with required
@@ -28,6 +17,25 @@ struct weights_registry {
  * is valid for registry_free either way. */
 bool registry_load(const struct config *config, struct weights_registry *registry, struct faults *faults,
                    struct faults *warnings);
+
+/* How sets are loaded while others are in memory. */
+struct registry_reload {
+    const char *only; /* the set of this name is loaded again, the others stay; NULL: all of them */
+    /* Memory for a set, before it is loaded; and back what it needs no more: all of it for a set that replaces none. */
+    bool (*take)(void *context, size_t bytes, struct error *error);
+    void (*give)(void *context, size_t bytes);
+    /* Told of each set that was loaded, or could not be. */
+    void (*tried)(void *context, const char *name, bool succeeded);
+    void *context;
+    struct error error; /* of the last set that failed, as answers may show it: without the file's path */
+};
+
+/* As registry_load, beside the sets of `running`: those that come out the same (digest and source) are shared with it,
+ * but for `only`. A set that is ready in `running` is not given up for one that fails: that is a fault, whether it is
+ * required or not. */
+bool registry_reload(const struct config *config, const struct weights_registry *running,
+                     struct registry_reload *options, struct weights_registry *registry, struct faults *faults,
+                     struct faults *warnings);
 
 /* Whether one token of each set that is loaded can be computed at all: its working memory on `lanes` lanes is at most
  * `budget_bytes` (limits.memory_budget_bytes). Where not, a fault, or for a set with required false a warning; false
@@ -39,13 +47,11 @@ bool registry_check_memory(const struct weights_registry *registry, const struct
  * ERROR_INVALID when no name and no default, or ERROR_NOT_READY for one that failed to load. */
 const struct weight_set *registry_find(const struct weights_registry *registry, const char *name, struct error *error);
 
-/* Between these, whoever has found a set may use it. Returns what registry_leave is to be given. */
-unsigned registry_enter(struct weights_registry *registry);
-void registry_leave(struct weights_registry *registry, unsigned turn);
+/* The set of that name, ready or not; NULL: there is none. */
+struct weight_set *registry_named(const struct weights_registry *registry, const char *name);
 
-/* Puts `set`, which is the registry's then, into the place of sets[index], which is freed when nobody uses it any more.
- * ERROR_OUT_OF_MEMORY: nothing has changed. */
-bool registry_replace(struct weights_registry *registry, size_t index, struct weight_set *set, struct error *error);
+/* Another registry of the same sets. False when memory ran out. */
+bool registry_copy(const struct weights_registry *registry, struct weights_registry *copy);
 
 void registry_free(struct weights_registry *registry);
 

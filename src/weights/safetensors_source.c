@@ -228,20 +228,38 @@ static bool check_names(const struct weights_config *config, struct error *error
     return true;
 }
 
+/* The file, to be closed, and the shape of what is in it. */
+static bool open_file(const struct weights_config *config, struct safetensors_file *file, struct attention_shape *shape,
+                      struct error *error)
+{
+    size_t d_model = config->d_model;
+    if (!check_names(config, error) || !safetensors_file_open(config->path, file, error))
+        return false;
+    if ((d_model || read_d_model(config, file, &d_model, error)) && layer_shape_make(config, d_model, shape, error))
+        return true;
+    safetensors_file_close(file);
+    return false;
+}
+
+bool safetensors_source_shape(const struct weights_config *config, struct attention_shape *shape, struct error *error)
+{
+    struct safetensors_file file = {.descriptor = -1};
+    if (!open_file(config, &file, shape, error))
+        return false;
+    safetensors_file_close(&file);
+    return true;
+}
+
 bool safetensors_source_load(const struct weights_config *config, struct attention_shape *shape,
                              struct layer_tensors *tensors, struct error *error)
 {
     struct safetensors_file file = {.descriptor = -1};
     struct layer_tensors loaded = {0};
     struct attention_shape made;
-    size_t d_model = config->d_model;
     bool done = false;
 
-    if (!check_names(config, error) || !safetensors_file_open(config->path, &file, error))
+    if (!open_file(config, &file, &made, error))
         return false;
-    if ((d_model == 0 && !read_d_model(config, &file, &d_model, error)) ||
-        !layer_shape_make(config, d_model, &made, error))
-        goto fail;
     loaded = layer_tensors_describe(&made, biases_of(config));
     struct walk walk = {.config = config, .file = &file, .shape = &made, .tensors = &loaded};
     if (!walk_all(&walk, error) || !layer_tensors_allocate(&loaded, error))

@@ -15,4 +15,7 @@
 bool safetensors_source_load(const struct weights_config *config, struct attention_shape *shape,
                              struct layer_tensors *tensors, struct error *error);
 
+/* The shape alone: of the file no more than the header is read, and the tensors are not looked at. */
+bool safetensors_source_shape(const struct weights_config *config, struct attention_shape *shape, struct error *error);
+
 #endif

@@ -2,6 +2,7 @@
  * is made by one thread and afterwards only read, by any. */
 #include "weights/weight_set.h"
 
+#include "base/size.h"
 #include "weights/digest.h"
 #include "weights/layer_shape.h"
 #include "weights/layer_tensors.h"
@@ -42,6 +43,7 @@ static struct weight_set *begin_set(const struct weights_config *config)
     struct weight_set *set = calloc(1, sizeof *set);
     if (!set)
         return NULL;
+    atomic_init(&set->holders, 1);
     set->name = strdup(config->name ? config->name : "");
     set->source = source_text(config);
     if (!set->name || !set->source) {
@@ -141,9 +143,31 @@ struct weight_set *weight_set_failed(const struct weights_config *config, const 
     return set;
 }
 
+bool weight_set_need(const struct weights_config *config, struct weight_set_need *need, struct error *error)
+{
+    struct attention_shape shape;
+    const bool known = config->source == WEIGHTS_SAFETENSORS ? safetensors_source_shape(config, &shape, error)
+                                                             : layer_shape_make(config, config->d_model, &shape, error);
+    if (!known) {
+        name_file(config, error);
+        return false;
+    }
+    const struct layer_tensors all = layer_tensors_describe(&shape, ~0U);
+    if (!size_multiply(layer_tensors_count(&all), sizeof(float), &need->loaded) ||
+        !size_multiply(need->loaded, 2, &need->loading))
+        return error_out_of_memory(error);
+    return true;
+}
+
+struct weight_set *weight_set_hold(struct weight_set *set)
+{
+    atomic_fetch_add(&set->holders, 1);
+    return set;
+}
+
 void weight_set_free(struct weight_set *set)
 {
-    if (!set)
+    if (!set || atomic_fetch_sub(&set->holders, 1) > 1)
         return;
     for (size_t i = 0; i < set->num_layers; i++)
         attention_layer_free(set->layers[i]);

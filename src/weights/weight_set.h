@@ -1,4 +1,4 @@
-/* A named set of weights in memory: immutable once loaded, shared by reference. */
+/* A named set of weights in memory: immutable once loaded, shared by all who hold it. */
 #ifndef ATTND_WEIGHTS_WEIGHT_SET_H
 #define ATTND_WEIGHTS_WEIGHT_SET_H
 
@@ -6,6 +6,7 @@
 #include "config/config.h"
 #include "engine/attention.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,6 +16,7 @@
 
 /* One layer today; many-layer sets will hold more, so readers index it from the start. */
 struct weight_set {
+    _Atomic unsigned holders; /* it is freed by the last */
     char *name;
     char *source;                    /* "numpy", "identity", "safetensors:model.safetensors" */
     bool ready;                      /* false: loading failed and the set is not required */
@@ -37,6 +39,16 @@ struct weight_set *weight_set_load(const struct weights_config *config, struct e
 /* A set that is only its name and why it could not be loaded. NULL when memory ran out. */
 struct weight_set *weight_set_failed(const struct weights_config *config, const char *failure);
 
+/* What loading takes at most besides what the process holds: the tensors as float32, and beside them the layer that is
+ * made of them, which alone stays. Of a file only the header is read. ERROR_* as weight_set_load. */
+struct weight_set_need {
+    size_t loading, loaded;
+};
+bool weight_set_need(const struct weights_config *config, struct weight_set_need *need, struct error *error);
+
+/* One more holder; each ends with weight_set_free. */
+struct weight_set *weight_set_hold(struct weight_set *set);
+/* The caller holds it no more. weight_set_free(NULL) is fine. */
 void weight_set_free(struct weight_set *set);
 
 #endif

@@ -26,12 +26,11 @@ def main():
 
     for key in table["keys"]:
         words = ["`%s`" % key["variable"]]
-        if not key["unsupported"]:
-            if key["name"] != "default_weights":
-                words.append("`%s`" % json.dumps(key["default"]))
-            if key["type"] in ("integer", "number", "list"):
-                words.append("%s to %s" % (number(key["minimum"]), number(key["maximum"])))
-            words += ["`%s`" % c for c in key.get("choices", [])]
+        if key["name"] != "default_weights":
+            words.append("`%s`" % json.dumps(key["default"]))
+        if key["type"] in ("integer", "number", "list"):
+            words.append("%s to %s" % (number(key["minimum"]), number(key["maximum"])))
+        words += ["`%s`" % c for c in key.get("choices", [])]
         expect((key["section"] + "." if key["section"] else "") + key["name"], words)
     for key in table["weights"]:
         words = ["all"] if len(key["sources"]) == 3 else key["sources"]

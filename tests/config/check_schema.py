@@ -67,10 +67,10 @@ def main():
             if key["type"] == "choice":
                 same(name + ".enum", p.get("enum"), key["choices"])
             if key["type"] == "string":
-                same(name + ".type", p.get("type"), "null" if key["unsupported"] else ["string", "null"])
+                same(name + ".type", p.get("type"), ["string", "null"])
             if key["type"] == "list":
                 same(name + ".minItems", p.get("minItems"), key["minimum"])
-                same(name + ".maxItems", p.get("maxItems"), 0 if key["unsupported"] else key["maximum"])
+                same(name + ".maxItems", p.get("maxItems"), key["maximum"])
 
     # The keys of a weight set, by source.
     for source in ("numpy", "identity", "safetensors"):
@@ -105,12 +105,12 @@ def main():
         entry.update(members)
         return {"weights": [{k: v for k, v in entry.items() if v is not None}]}
 
-    for right in ({}, {"weights": []}, changed(NUMPY), changed(SAFETENSORS), {"listen": ["[::1]:80", "localhost:0"]},
+    for right in ({}, {"weights": []}, changed(NUMPY), changed(SAFETENSORS), {"listen": ["[::1]:80", "localhost:0"]}, {"admin": {"listen": "127.0.0.1:1"}}, {"cors": {"allowed_origins": ["http://localhost:3000"]}},
                   changed(SAFETENSORS, tensors={"W_Q": "{head}", "W_K": "k", "W_V": "v", "W_O": "o"})):
         for error in validator.iter_errors(right):
             faults.append("%s is refused: %s" % (json.dumps(right), error.message))
     for wrong in ({"servers": {}}, {"server": {"worker": 1}}, {"server": {"workers": 1.5}}, {"server": {"workers": -1}}, {"log": {"level": "loud"}},
-                  {"listen": []}, {"listen": ["8080"]}, {"admin": {"listen": "a:1"}}, {"cors": {"allowed_origins": ["*"]}}, [],
+                  {"listen": []}, {"listen": ["8080"]}, {"admin": {"listen": "a"}}, {"cors": {"allowed_origins": ["https://a.example/"]}}, [],
                   changed(NUMPY, name=None), changed(NUMPY, source=None), changed(NUMPY, source="numpi"), changed(NUMPY, sede=1),
                   changed(NUMPY, path="p"), changed(NUMPY, d_model=None), changed(NUMPY, name="a b"), changed(SAFETENSORS, seed=1),
                   changed(SAFETENSORS, layout="sideways"), changed(SAFETENSORS, tensors={"W_QKV": "w"}),

@@ -31,9 +31,8 @@ static void append_key(struct text *text, const struct config_key *key)
     static const char *const types[] = {"bool", "integer", "number", "choice", "string", "list"};
     char variable[CONFIG_VARIABLE_BYTES];
     config_key_variable(key, variable);
-    text_append_format(
-        text, "{\"section\": \"%s\", \"name\": \"%s\", \"type\": \"%s\", \"variable\": \"%s\", \"unsupported\": %s",
-        key->section, key->name, types[key->type], variable, key->unsupported ? "true" : "false");
+    text_append_format(text, "{\"section\": \"%s\", \"name\": \"%s\", \"type\": \"%s\", \"variable\": \"%s\"",
+                       key->section, key->name, types[key->type], variable);
     if (key->type == CONFIG_INTEGER || key->type == CONFIG_NUMBER || key->type == CONFIG_LIST)
         text_append_format(text, ", \"minimum\": %.16g, \"maximum\": %.16g", key->minimum, key->maximum);
     if (key->choices)

@@ -57,8 +57,8 @@ START_TEST(wrong_values)
         {"ATTND_LISTEN=", "ATTND_LISTEN", "from 1 to 64"},
         {"ATTND_LISTEN=a:1,", "ATTND_LISTEN", "ADDRESS:PORT"},
         {"ATTND_LISTEN=a:1, a:1", "ATTND_LISTEN", "twice"},
-        {"ATTND_ADMIN_LISTEN=127.0.0.1:9", "ATTND_ADMIN_LISTEN", "not supported"},
-        {"ATTND_CORS_ALLOWED_ORIGINS=*", "ATTND_CORS_ALLOWED_ORIGINS", "not supported"},
+        {"ATTND_ADMIN_LISTEN=0.0.0.0:9", "ATTND_ADMIN_LISTEN", "set admin.token_file or tls.client_ca_file"},
+        {"ATTND_CORS_ALLOWED_ORIGINS=*,http://a", "ATTND_CORS_ALLOWED_ORIGINS", "leave the others out"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct loaded loaded;

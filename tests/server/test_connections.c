@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 static struct connections connections;
+static const struct address nobody;
 static int pairs[2][2];
 
 static void set_up(void)
@@ -27,8 +28,8 @@ static void tear_down(void)
 
 static struct connection *opened(int descriptor)
 {
-    ck_assert(connections_add(&connections, descriptor));
-    struct connection *c = connections_started(&connections, descriptor, clock_ns(), CLOCK_NEVER);
+    ck_assert(connections_add(&connections, descriptor, &nobody, false));
+    struct connection *c = connections_started(&connections, descriptor, clock_ns(), CLOCK_NEVER, CLOCK_NEVER);
     ck_assert_ptr_nonnull(c);
     return c;
 }
@@ -42,7 +43,7 @@ static bool reading_ended(int descriptor)
 /* libmicrohttpd closes a socket in silence when its own memory runs out: such a record must not outlive its time. */
 START_TEST(what_is_never_taken_up_has_a_deadline)
 {
-    ck_assert(connections_add(&connections, pairs[0][0]));
+    ck_assert(connections_add(&connections, pairs[0][0], &nobody, false));
     ck_assert(!connections_close_idle(&connections));
     ck_assert_uint_lt(connections.first->deadline, clock_ns() + 60 * CLOCK_SECOND);
     pthread_mutex_lock(&connections.lock);
@@ -50,14 +51,14 @@ START_TEST(what_is_never_taken_up_has_a_deadline)
     pthread_mutex_unlock(&connections.lock);
     ck_assert_uint_eq(connections_count(&connections).open, 0);
     ck_assert(connections_close_idle(&connections));
-    ck_assert_ptr_null(connections_started(&connections, pairs[0][0], clock_ns(), CLOCK_NEVER));
+    ck_assert_ptr_null(connections_started(&connections, pairs[0][0], clock_ns(), CLOCK_NEVER, CLOCK_NEVER));
 }
 END_TEST
 
 START_TEST(a_number_that_comes_back_replaces_its_record)
 {
-    ck_assert(connections_add(&connections, pairs[0][0]));
-    ck_assert(connections_add(&connections, pairs[0][0]));
+    ck_assert(connections_add(&connections, pairs[0][0], &nobody, false));
+    ck_assert(connections_add(&connections, pairs[0][0], &nobody, false));
     ck_assert_uint_eq(connections_count(&connections).open, 1);
 }
 END_TEST

@@ -29,9 +29,9 @@ END_TEST
 START_TEST(opens_on_a_free_port_and_names_it)
 {
     char *listen[] = {(char *)"127.0.0.1:0", (char *)"127.0.0.1:0"};
-    struct listeners listeners;
+    struct listeners listeners = {0};
     struct error error;
-    ck_assert(listeners_open(&listeners, listen, 2, &error));
+    ck_assert(listeners_open(&listeners, listen, 2, false, &error));
     ck_assert_uint_eq(listeners.count, 2);
     ck_assert_str_ne(listeners.items[0].address, listeners.items[1].address);
     for (size_t i = 0; i < 2; i++) {
@@ -51,10 +51,10 @@ END_TEST
 START_TEST(a_taken_port_is_named_with_the_remedy)
 {
     char *any[] = {(char *)"127.0.0.1:0"};
-    struct listeners first, second;
+    struct listeners first = {0}, second = {0};
     struct error error = {0};
-    ck_assert(listeners_open(&first, any, 1, &error));
-    ck_assert(!listeners_open(&second, &first.items[0].address, 1, &error));
+    ck_assert(listeners_open(&first, any, 1, false, &error));
+    ck_assert(!listeners_open(&second, &first.items[0].address, 1, false, &error));
     ck_assert_int_eq(error.code, ERROR_IO);
     ck_assert_ptr_nonnull(strstr(error.message, first.items[0].address));
     ck_assert_ptr_nonnull(strstr(error.message, "--listen"));
@@ -66,9 +66,9 @@ END_TEST
 START_TEST(what_is_no_address_is_named)
 {
     char *wrong[] = {(char *)"no.such.host.invalid:80"};
-    struct listeners listeners;
+    struct listeners listeners = {0};
     struct error error = {0};
-    ck_assert(!listeners_open(&listeners, wrong, 1, &error));
+    ck_assert(!listeners_open(&listeners, wrong, 1, false, &error));
     ck_assert_ptr_nonnull(strstr(error.message, "no.such.host.invalid:80"));
     ck_assert_uint_eq(listeners.count, 0);
 }
