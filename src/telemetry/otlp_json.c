@@ -1,6 +1,5 @@
 #include "telemetry/otlp_json.h"
 
-#include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,14 @@ static const char *const STAGES[TRACE_STAGES] = {"parse", "queue", "compute", "e
 static void append_string(struct text *text, const char *string)
 {
     text_append_json(text, string, strlen(string));
+}
+
+static void append_quoted(struct text *text, const char *before, uint64_t value)
+{
+    text_append_string(text, before);
+    text_append_string(text, "\"");
+    text_append_size(text, value);
+    text_append_string(text, "\"");
 }
 
 /* ---- attributes: lists that begin empty */
@@ -46,7 +53,8 @@ static void add_string(struct text *text, const char *key, const char *value)
 static void add_integer(struct text *text, const char *key, uint64_t value)
 {
     begin_attribute(text, key);
-    text_append_format(text, "{\"intValue\":\"%" PRIu64 "\"}}", value);
+    append_quoted(text, "{\"intValue\":", value);
+    text_append_string(text, "}}");
 }
 
 static void add_known(struct text *text, const char *key, uint64_t value)
@@ -66,17 +74,25 @@ static void add_taken(struct text *text, const char *key, const struct trace_rec
 static void begin_span(struct text *text, const struct trace_record *record, const char *span_id, const char *parent_id,
                        bool remote, unsigned kind, const struct trace_interval *interval)
 {
-    text_append_format(text, "{\"traceId\":\"%s\",\"spanId\":\"%s\",\"flags\":%u", record->context.trace_id, span_id,
-                       record->context.flags | FLAG_PARENT_KNOWN | (remote ? FLAG_PARENT_REMOTE : 0));
-    if (parent_id[0])
-        text_append_format(text, ",\"parentSpanId\":\"%s\"", parent_id);
+    text_append_string(text, "{\"traceId\":\"");
+    text_append(text, record->context.trace_id, TRACE_ID_DIGITS);
+    text_append_string(text, "\",\"spanId\":\"");
+    text_append(text, span_id, SPAN_ID_DIGITS);
+    if (parent_id[0]) {
+        text_append_string(text, "\",\"parentSpanId\":\"");
+        text_append(text, parent_id, SPAN_ID_DIGITS);
+    }
+    text_append_string(text, "\",\"flags\":");
+    text_append_size(text, record->context.flags | FLAG_PARENT_KNOWN | (remote ? FLAG_PARENT_REMOTE : 0u));
     if (record->texts[TRACE_TEXT_STATE].length) {
         text_append_string(text, ",\"traceState\":");
         text_append_json(text, record->text + record->texts[TRACE_TEXT_STATE].at,
                          record->texts[TRACE_TEXT_STATE].length);
     }
-    text_append_format(text, ",\"kind\":%u,\"startTimeUnixNano\":\"%" PRIu64 "\",\"endTimeUnixNano\":\"%" PRIu64 "\"",
-                       kind, interval->began, interval->ended < interval->began ? interval->began : interval->ended);
+    text_append_string(text, ",\"kind\":");
+    text_append_size(text, kind);
+    append_quoted(text, ",\"startTimeUnixNano\":", interval->began);
+    append_quoted(text, ",\"endTimeUnixNano\":", interval->ended < interval->began ? interval->began : interval->ended);
 }
 
 static void write_request(struct text *text, const struct trace_record *record)
