@@ -18,27 +18,10 @@ import unittest
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "e2e")]
-SKIP = 77
+import virtual_environment
+
 ADDRESS_OF_EXAMPLES = "127.0.0.1:8080"
 SUITES = ("test_requests", "test_safetensors", "test_triton", "test_kserve")
-
-
-def enter_environment(root):
-    """Goes on in the virtual environment; returns only there."""
-    folder = os.environ.get("ATTND_CLIENTS") or os.path.join(root, "build", "clients")
-    if os.path.realpath(sys.prefix) == os.path.realpath(folder):
-        return
-    try:
-        with open(os.path.join(folder, "requirements.txt"), "rb") as made, open(os.path.join(HERE, "requirements.txt"), "rb") as wanted:
-            ready = made.read() == wanted.read()
-    except OSError:
-        ready = False
-    if not ready:
-        print("%s is not the virtual environment of tests/clients/requirements.txt: scripts/test makes it, with Python's venv and a "
-              "package index that pip reaches" % folder)
-        sys.exit(1 if os.environ.get("CI") == "true" else SKIP)
-    python = os.path.join(folder, "bin", "python")
-    os.execv(python, [python, os.path.abspath(__file__), *sys.argv[1:]])
 
 
 def configuration(golden):
@@ -129,9 +112,10 @@ def main():
         return 2
     if sys.argv[3:] not in ([], ["none"]):
         print("not run with sanitizers")
-        return SKIP
+        return virtual_environment.SKIP
     binary, root = map(os.path.abspath, sys.argv[1:3])
-    enter_environment(root)
+    folder = os.environ.get("ATTND_CLIENTS") or os.path.join(root, "build", "clients")
+    virtual_environment.enter(folder, os.path.join(HERE, "requirements.txt"))
     from attnd_process import Attnd
     golden = os.path.join(root, "tests", "golden")
     with tempfile.TemporaryDirectory(prefix="attnd-clients-") as folder:
