@@ -7,6 +7,7 @@
 #include "runtime/budget.h"
 #include "runtime/pool.h"
 #include "runtime/processors.h"
+#include "runtime/service_manager.h"
 #include "server/forward_batch.h"
 #include "server/health_probe.h"
 #include "server/server.h"
@@ -153,6 +154,7 @@ static void serve_until_stopped(struct server *server)
     log_event(LOG_INFO, "drain", LOG_STRING("signal", number == SIGINT ? "SIGINT" : "SIGTERM"),
               LOG_NUMBER("delay_s", delay));
     server_drain(server);
+    service_manager_notify("STOPPING=1\nSTATUS=draining");
     if (delay > 0)
         wait_for_end(server, delay); /* a second signal ends the delay, not the answers */
     server_stop(server);
@@ -229,6 +231,7 @@ static int serve(const struct config *config, const struct config_flags *flags, 
     if (server) {
         registry_free(registry); /* the server holds what is served, for as long as it is */
         log_listening(server, config, resources->workers);
+        service_manager_notify("READY=1\nSTATUS=serving");
         serve_until_stopped(server);
         code = EXIT_STOPPED;
     } else {

@@ -164,9 +164,9 @@ static void *acceptor_main(void *argument)
                 accept_some(state, &listeners->items[i]);
         lingers = tend_lingering(state);
     }
-    /* What clients have opened before the listeners close is served. */
+    /* What clients have opened before the listeners close is served: here, or by who gets the listener next. */
     for (size_t i = 0; i < count; i++)
-        while (accept_some(state, &listeners->items[i]))
+        while (!listeners->items[i].given && accept_some(state, &listeners->items[i]))
             ;
     listeners_close(listeners);
     while (tend_lingering(state)) /* each has its own end */

@@ -21,7 +21,7 @@ struct acceptor {
 
 bool acceptor_start(struct server *server, struct error *error);
 
-/* Takes what waits in the backlog, closes the listeners, and ends the thread. */
+/* Takes what waits in the backlog of the listeners that are only ours, closes the listeners, and ends the thread. */
 void acceptor_stop(struct server *server);
 
 #endif

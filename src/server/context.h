@@ -6,6 +6,7 @@
 #include "server/acceptor.h"
 #include "server/connections.h"
 #include "server/generation.h"
+#include "server/heartbeat.h"
 #include "server/listener.h"
 #include "server/reload.h"
 #include "server/request_store.h"
@@ -35,6 +36,7 @@ struct server {
     struct MHD_Daemon *daemon;
     struct acceptor acceptor;
     struct watchdog watchdog;
+    struct heartbeat heartbeat;
 };
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -63,34 +64,39 @@ static const char *remedy(int number)
     }
 }
 
+/* False, with errno, when memory ran out. */
+static bool add(struct listeners *listeners, int descriptor, bool admin, bool given)
+{
+    char *address = address_text(descriptor);
+    struct listener *grown = address ? realloc(listeners->items, (listeners->count + 1) * sizeof *grown) : NULL;
+    if (!grown) {
+        free(address);
+        errno = ENOMEM;
+        return false;
+    }
+    listeners->items = grown;
+    listeners->items[listeners->count++] =
+        (struct listener){.descriptor = descriptor, .admin = admin, .given = given, .address = address};
+    return true;
+}
+
 static bool open_one(struct listeners *listeners, const struct addrinfo *info, const char *wanted, bool admin,
                      struct error *error)
 {
     int on = 1;
     int descriptor = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    char *address = NULL;
     if (descriptor < 0)
         goto fail;
     setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     /* "[::]" and "0.0.0.0" may both be listed. */
     if (info->ai_family == AF_INET6)
         setsockopt(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
-    if (bind(descriptor, info->ai_addr, info->ai_addrlen) != 0 || listen(descriptor, BACKLOG) != 0)
-        goto fail;
-    address = address_text(descriptor);
-    struct listener *grown = address ? realloc(listeners->items, (listeners->count + 1) * sizeof *grown) : NULL;
-    if (!grown) {
-        errno = ENOMEM;
-        goto fail;
-    }
-    listeners->items = grown;
-    listeners->items[listeners->count++] =
-        (struct listener){.descriptor = descriptor, .admin = admin, .address = address};
-    return true;
+    if (bind(descriptor, info->ai_addr, info->ai_addrlen) == 0 && listen(descriptor, BACKLOG) == 0 &&
+        add(listeners, descriptor, admin, false))
+        return true;
 
 fail:;
     int number = errno;
-    free(address);
     if (descriptor >= 0)
         close(descriptor);
     return error_set(error, ERROR_IO, "cannot listen on %s: %s%s", wanted, strerror(number), remedy(number));
@@ -119,6 +125,42 @@ bool listeners_open(struct listeners *listeners, char *const *listen, size_t cou
         freeaddrinfo(found);
         if (!opened)
             goto fail;
+    }
+    return true;
+
+fail:
+    listeners_close(listeners);
+    listeners_free(listeners);
+    return false;
+}
+
+/* The value of an integer option of a socket; -1 where it has none. */
+static int option_of(int descriptor, int option)
+{
+    int value;
+    socklen_t length = sizeof value;
+    return getsockopt(descriptor, SOL_SOCKET, option, &value, &length) == 0 ? value : -1;
+}
+
+bool listeners_adopt(struct listeners *listeners, int first, size_t count, struct error *error)
+{
+    memset(listeners, 0, sizeof *listeners);
+    for (size_t i = 0; i < count; i++) {
+        int descriptor = first + (int)i, family = option_of(descriptor, SO_DOMAIN);
+        if (option_of(descriptor, SO_ACCEPTCONN) != 1 || option_of(descriptor, SO_TYPE) != SOCK_STREAM ||
+            (family != AF_INET && family != AF_INET6)) {
+            error_set(error, ERROR_IO,
+                      "socket %d of the %zu that the service manager gives (LISTEN_FDS) is no TCP socket that listens; "
+                      "expected ListenStream=ADDRESS:PORT and Accept=no in the socket unit",
+                      descriptor, count);
+            goto fail;
+        }
+        fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+        fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK);
+        if (!add(listeners, descriptor, false, true)) {
+            error_out_of_memory(error);
+            goto fail;
+        }
     }
     return true;
 

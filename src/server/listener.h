@@ -10,6 +10,7 @@
 struct listener {
     int descriptor; /* -1: closed */
     bool admin;     /* it is admin.listen's */
+    bool given;     /* by a service manager, which keeps it open: what waits in its backlog is the successor's */
     char *address;  /* "127.0.0.1:8080", "[::1]:8080" */
 };
 
@@ -21,6 +22,10 @@ struct listeners {
 /* Zero-initialise *listeners. Opens one more socket for each address that `listen` [count] ("ADDRESS:PORT") resolves
  * to. ERROR_IO names the address that failed, why, and what to do. */
 bool listeners_open(struct listeners *listeners, char *const *listen, size_t count, bool admin, struct error *error);
+
+/* Takes the sockets first .. first + count - 1, which listen already. ERROR_IO names the one that is no TCP socket that
+ * listens. */
+bool listeners_adopt(struct listeners *listeners, int first, size_t count, struct error *error);
 
 /* Closes the sockets; the addresses stay readable until listeners_free. */
 void listeners_close(struct listeners *listeners);

@@ -1,6 +1,7 @@
 #include "server/server.h"
 
 #include "base/clock.h"
+#include "runtime/service_manager.h"
 #include "server/context.h"
 #include "server/daemon.h"
 #include "server/live_sets.h"
@@ -39,6 +40,17 @@ static void free_memory(struct server *server)
     free(server);
 }
 
+/* The addresses of the configuration, or what a service manager has opened in their place. */
+static bool open_listeners(struct server *server, struct error *error)
+{
+    const struct config *config = server->parts.config;
+    int first;
+    size_t given = service_manager_sockets(&first);
+    const bool open = given ? listeners_adopt(&server->listeners, first, given, error)
+                            : listeners_open(&server->listeners, config->listen, config->listen_count, false, error);
+    return open && (!config->admin.listen || listeners_open(&server->listeners, &config->admin.listen, 1, true, error));
+}
+
 struct server *server_start(const struct server_parts *parts, struct error *error)
 {
     struct server *server = calloc(1, sizeof *server);
@@ -56,10 +68,8 @@ struct server *server_start(const struct server_parts *parts, struct error *erro
     }
     if (!start_generation(server, error))
         goto fail_memory;
-    if (!listeners_open(&server->listeners, parts->config->listen, parts->config->listen_count, false, error) ||
-        (parts->config->admin.listen &&
-         !listeners_open(&server->listeners, &parts->config->admin.listen, 1, true, error)))
-        goto fail_memory;
+    if (!open_listeners(server, error))
+        goto fail_listeners;
     if (!connections_init(&server->connections)) {
         error_out_of_memory(error);
         goto fail_listeners;
@@ -72,8 +82,12 @@ struct server *server_start(const struct server_parts *parts, struct error *erro
         goto fail_watchdog;
     if (!acceptor_start(server, error))
         goto fail_reload;
+    if (!heartbeat_start(server, error))
+        goto fail_acceptor;
     return server;
 
+fail_acceptor:
+    acceptor_stop(server);
 fail_reload:
     reload_stop(server);
 fail_watchdog:
@@ -129,6 +143,7 @@ void server_stop(struct server *server)
     /* Requests end by themselves: each phase has a deadline that the watchdog keeps. */
     while (!connections_close_idle(&server->connections))
         connections_wait(&server->connections, 10);
+    heartbeat_stop(server);
     reload_stop(server);
     watchdog_stop(server);
     daemon_stop(server);

@@ -2,6 +2,8 @@
 #include "suite.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,6 +76,58 @@ START_TEST(what_is_no_address_is_named)
 }
 END_TEST
 
+static int listening_socket(int type)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    int descriptor = socket(AF_INET, type, 0);
+    ck_assert_int_eq(bind(descriptor, (struct sockaddr *)&address, sizeof address), 0);
+    if (type == SOCK_STREAM)
+        ck_assert_int_eq(listen(descriptor, 1), 0);
+    return descriptor;
+}
+
+START_TEST(takes_a_socket_that_listens)
+{
+    int given = listening_socket(SOCK_STREAM);
+    struct sockaddr_in address;
+    socklen_t length = sizeof address;
+    char wanted[64];
+    struct listeners listeners;
+    struct error error;
+    getsockname(given, (struct sockaddr *)&address, &length);
+    snprintf(wanted, sizeof wanted, "127.0.0.1:%d", ntohs(address.sin_port));
+    ck_assert(listeners_adopt(&listeners, given, 1, &error));
+    ck_assert_uint_eq(listeners.count, 1);
+    ck_assert_int_eq(listeners.items[0].descriptor, given);
+    ck_assert_str_eq(listeners.items[0].address, wanted);
+    ck_assert(listeners.items[0].given);
+    ck_assert_int_ne(fcntl(given, F_GETFL) & O_NONBLOCK, 0);
+    ck_assert_int_eq(fcntl(given, F_GETFD), FD_CLOEXEC);
+    listeners_close(&listeners);
+    listeners_free(&listeners);
+}
+END_TEST
+
+START_TEST(refuses_a_socket_that_is_of_no_use)
+{
+    int unbound = socket(AF_INET, SOCK_STREAM, 0), datagrams = listening_socket(SOCK_DGRAM);
+    int local = socket(AF_UNIX, SOCK_STREAM, 0), pipes[2], none = 1000000;
+    ck_assert_int_eq(listen(local, 1) == 0 || errno == EINVAL, true);
+    ck_assert_int_eq(pipe(pipes), 0);
+    const int wrong[] = {unbound, datagrams, local, pipes[0], none};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct listeners listeners;
+        struct error error = {0};
+        char number[16];
+        snprintf(number, sizeof number, "%d", wrong[i]);
+        ck_assert(!listeners_adopt(&listeners, wrong[i], 1, &error));
+        ck_assert_int_eq(error.code, ERROR_IO);
+        ck_assert_ptr_nonnull(strstr(error.message, number));
+        ck_assert_uint_eq(listeners.count, 0);
+    }
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *s = suite_create("listener");
@@ -82,6 +136,8 @@ Suite *suite(void)
     tcase_add_test(c, opens_on_a_free_port_and_names_it);
     tcase_add_test(c, a_taken_port_is_named_with_the_remedy);
     tcase_add_test(c, what_is_no_address_is_named);
+    tcase_add_test(c, takes_a_socket_that_listens);
+    tcase_add_test(c, refuses_a_socket_that_is_of_no_use);
     suite_add_tcase(s, c);
     return s;
 }
