@@ -20,7 +20,7 @@ LABEL org.opencontainers.image.title="attnd" \
     org.opencontainers.image.base.name="docker.io/library/debian:bookworm-slim"
 RUN apt-get update \
     && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends libmicrohttpd12 libjansson4 libnettle8 libdeflate0 zlib1g libcurl3-gnutls ca-certificates \
-    && rm -rf /var/lib/apt/lists/*
+    && apt-get clean && rm -rf /var/lib/apt/lists/*
 COPY --from=build /staging/usr/local/bin/attnd /usr/local/bin/attnd
 COPY LICENSE THIRD-PARTY-NOTICES.md /usr/local/share/doc/attnd/
 # Listens on all addresses of the container. Mount another file here to change it (with "listen", or it is on the container's loopback;
