@@ -4,7 +4,7 @@ ARG DEBIAN=debian:bookworm-slim
 FROM ${DEBIAN} AS build
 RUN apt-get update \
     && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
-        build-essential meson ninja-build pkg-config python3 libmicrohttpd-dev libjansson-dev nettle-dev libdeflate-dev zlib1g-dev libcurl4-gnutls-dev \
+        build-essential meson ninja-build pkg-config python3 libmicrohttpd-dev libgnutls28-dev libjansson-dev nettle-dev libdeflate-dev zlib1g-dev libcurl4-gnutls-dev \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /source
 COPY . .
@@ -19,7 +19,7 @@ LABEL org.opencontainers.image.title="attnd" \
     org.opencontainers.image.licenses="Apache-2.0" \
     org.opencontainers.image.base.name="docker.io/library/debian:bookworm-slim"
 RUN apt-get update \
-    && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends libmicrohttpd12 libjansson4 libnettle8 libdeflate0 zlib1g libcurl3-gnutls ca-certificates \
+    && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends libmicrohttpd12 libgnutls30 libjansson4 libnettle8 libdeflate0 zlib1g libcurl3-gnutls ca-certificates \
     && apt-get clean && rm -rf /var/lib/apt/lists/*
 COPY --from=build /staging/usr/local/bin/attnd /usr/local/bin/attnd
 COPY LICENSE THIRD-PARTY-NOTICES.md /usr/local/share/doc/attnd/

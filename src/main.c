@@ -250,7 +250,7 @@ static int check_health(const struct config *config)
 {
     struct error error;
     for (size_t i = 0; i < config->listen_count; i++)
-        if (!health_probe(config->listen[i], &error)) {
+        if (!health_probe(config->listen[i], config, &error)) {
             fprintf(stderr, "attnd: %s\n", error.message);
             return EXIT_UNHEALTHY;
         }
@@ -279,6 +279,10 @@ static int run(const struct command_line *line)
         find_resources(&config, &resources);
     if (!loaded || !registry_load(&config, &registry, &faults, &warnings) ||
         !registry_check_memory(&registry, &config, resources.workers, resources.budget.total, &faults, &warnings)) {
+        print_faults(&faults, "");
+        goto done;
+    }
+    if (!server_check(&config, &faults)) {
         print_faults(&faults, "");
         goto done;
     }

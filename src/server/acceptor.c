@@ -71,7 +71,7 @@ static bool tend_lingering(struct acceptor_state *state)
 static void refuse(struct acceptor_state *state, int descriptor, const struct error *error)
 {
     if (!state->server->parts.config->tls.cert_file)
-        bare_answer_send(descriptor, error, NULL, PROBLEM_DETAILS);
+        bare_answer_send(descriptor, NULL, error, NULL, PROBLEM_DETAILS);
     linger(state, descriptor);
 }
 

@@ -5,7 +5,8 @@
 
 #include <sys/socket.h>
 
-void bare_answer_send(int descriptor, const struct error *error, const char *request_id, enum problem_form form)
+void bare_answer_send(int descriptor, gnutls_session_t session, const struct error *error, const char *request_id,
+                      enum problem_form form)
 {
     char made[REQUEST_ID_BYTES];
     struct text body = {0}, answer = {0};
@@ -23,7 +24,9 @@ void bare_answer_send(int descriptor, const struct error *error, const char *req
         text_append_format(&answer, "Retry-After: %u\r\n", problem_retry_after(error->code));
     text_append_string(&answer, "Connection: close\r\n\r\n");
     text_append(&answer, body.data, body.length);
-    if (!answer.failed && !body.failed)
+    if (!answer.failed && !body.failed && session)
+        (void)!gnutls_record_send(session, answer.data, answer.length); /* the socket does not block */
+    else if (!answer.failed && !body.failed)
         (void)!send(descriptor, answer.data, answer.length, MSG_DONTWAIT | MSG_NOSIGNAL);
     text_free(&answer);
     text_free(&body);

@@ -6,8 +6,12 @@
 #include "base/error.h"
 #include "server/problem.h"
 
+#include <gnutls/gnutls.h>
+
 /* Sends the problem document of *error with `Connection: close`, without waiting: what the socket's buffer does not
- * take is lost. `request_id` may be NULL: one is made. Nobody else may be writing to the socket. */
-void bare_answer_send(int descriptor, const struct error *error, const char *request_id, enum problem_form form);
+ * take is lost. `session` is the connection's and this thread's own, NULL: it is not encrypted. `request_id` may be
+ * NULL: one is made. Nobody else may be writing to the socket. */
+void bare_answer_send(int descriptor, gnutls_session_t session, const struct error *error, const char *request_id,
+                      enum problem_form form);
 
 #endif

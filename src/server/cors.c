@@ -76,7 +76,7 @@ enum MHD_Result cors_add_headers(const struct request *request, struct MHD_Respo
     if (!origin)
         return ok;
     ok &= MHD_add_response_header(response, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-    ok &= request->preflight
+    ok &= request->answer.status == MHD_HTTP_NO_CONTENT
               ? add_preflight(request, response)
               : MHD_add_response_header(response, MHD_HTTP_HEADER_ACCESS_CONTROL_EXPOSE_HEADERS, ANSWER_HEADERS);
     return ok;

@@ -124,11 +124,17 @@ static enum MHD_Result see_headers(struct request *request, const char *method, 
 
 /* ---- the calls with data, and the last */
 
+static gnutls_session_t session_of(struct MHD_Connection *mhd)
+{
+    return MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION)->tls_session;
+}
+
 /* No answer can be queued while a body is arriving: it is written to the socket as it is, and the connection closes. */
 static enum MHD_Result break_off(struct request *request)
 {
     request_fail(request, &request->refusal);
-    bare_answer_send(request->connection->descriptor, &request->refusal, request->id, request->problem_form);
+    bare_answer_send(request->connection->descriptor, request->connection->tls ? session_of(request->mhd) : NULL,
+                     &request->refusal, request->id, request->problem_form);
     return MHD_NO;
 }
 
@@ -241,7 +247,7 @@ static struct connection *begin_connection(struct server *server, struct MHD_Con
         clock_after(now, config->server.idle_timeout_s));
     if (connection && tls) {
         connection->tls = tls_hold(tls);
-        tls_begin(tls, MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION)->tls_session, connection);
+        tls_begin(tls, session_of(mhd), connection);
     }
     generations_leave(&server->generations, turn);
     return connection;

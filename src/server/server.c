@@ -10,6 +10,17 @@
 
 #include <stdlib.h>
 
+bool server_check(const struct config *config, struct faults *faults)
+{
+    struct error error;
+    struct settings *settings = settings_create(config, NULL, &error);
+    if (!settings)
+        faults_add(faults, config->file ? config->file : "configuration", 0, NULL, "%s", error.message);
+    const bool right = settings != NULL;
+    settings_free(settings);
+    return right;
+}
+
 /* The first generation: what main has read and loaded. */
 static bool start_generation(struct server *server, struct error *error)
 {

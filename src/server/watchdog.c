@@ -27,12 +27,13 @@ bool watchdog_upload_error(const struct request *request, struct error *error)
 }
 
 /* The upload was too slow. The polling thread has no answer under way while it reads, so the socket is free for one of
- * ours. */
+ * ours; a session of TLS is not. */
 static void break_off(struct server *server, struct connection *c)
 {
     struct error error;
     watchdog_upload_error(c->request, &error);
-    bare_answer_send(c->descriptor, &error, c->request_id, c->request->problem_form);
+    if (!c->tls)
+        bare_answer_send(c->descriptor, NULL, &error, c->request_id, c->request->problem_form);
     c->broken_off = true;
     close_now(&server->connections, c);
 }

@@ -15,7 +15,12 @@ STOP_SECONDS = 60
 class Reply:
     def __init__(self, status, headers, body):
         self.status, self.body = status, body
+        self.lines = headers
         self.headers = {name.lower(): value for name, value in headers}
+
+    def all(self, name):
+        """The values of every line of this name, as one."""
+        return ", ".join(value for own, value in self.lines if own.lower() == name)
 
     @property
     def media_type(self):
@@ -29,10 +34,10 @@ class Attnd:
     variables the caller has are not passed on.
     """
 
-    def __init__(self, binary, arguments=(), environment=None):
+    def __init__(self, binary, arguments=(), environment=None, tls=None):
         own = {name: value for name, value in os.environ.items() if not name.startswith("ATTND_")}
         own.update({"ATTND_SERVER_DRAIN_DELAY_S": "0", **(environment or {})})
-        self.log, self.address = [], None
+        self.log, self.address, self.tls = [], None, tls
         self._listening = threading.Event()
         self.process = subprocess.Popen([binary, "--listen", "127.0.0.1:0", *arguments], env=own, stdin=subprocess.DEVNULL,
                                         stderr=subprocess.PIPE, encoding="utf-8", errors="replace")
@@ -77,18 +82,51 @@ class Attnd:
             raise SystemExit("attnd ended with exit code %d; expected 0" % self.process.returncode)
 
     @property
-    def base(self):
-        return "http://" + self.address
+    def admin_address(self):
+        """Where admin.listen is, which the log says last."""
+        return json.loads(self.wait_for_log('"role":"admin"'))["address"]
 
-    def request(self, method, path, body=None, headers=None):
-        host, port = self.address.rsplit(":", 1)
-        connection = http.client.HTTPConnection(host, int(port), timeout=60)
+    @property
+    def base(self):
+        return ("https://" if self.tls else "http://") + self.address
+
+    def connect(self, address=None, tls=None):
+        """A connection to `address`, or to the first that is listened on; `tls`: an ssl.SSLContext of its own."""
+        host, port = (address or self.address).rsplit(":", 1)
+        if tls or self.tls:
+            return http.client.HTTPSConnection(host, int(port), timeout=60, context=tls or self.tls)
+        return http.client.HTTPConnection(host, int(port), timeout=60)
+
+    def request(self, method, path, body=None, headers=None, address=None, tls=None):
+        connection = self.connect(address, tls)
         try:
             connection.request(method, path, body=body, headers=headers or {})
             answer = connection.getresponse()
             return Reply(answer.status, answer.getheaders(), answer.read())
         finally:
             connection.close()
+
+    def wait_for_log(self, text, beyond=0):
+        """The first line behind the first `beyond` that holds `text`."""
+        until = time.monotonic() + START_SECONDS
+        while time.monotonic() < until:
+            for line in self.log[beyond:]:
+                if text in line:
+                    return line
+            time.sleep(0.01)
+        raise SystemExit("nothing in the log with %s:\n%s" % (text, "\n".join(self.log[-30:])))
+
+    def reload(self):
+        """SIGHUP; the lines that it logs, to the one that says how it ended."""
+        before = len(self.log)
+        self.process.send_signal(signal.SIGHUP)
+        until = time.monotonic() + START_SECONDS
+        while time.monotonic() < until:
+            lines = [json.loads(line) for line in self.log[before:]]
+            if any(line["event"] == "reload" and ("weight_sets" in line or "nothing was changed" in line.get("message", "")) for line in lines):
+                return [line for line in lines if line["event"] in ("reload", "configuration")]
+            time.sleep(0.01)
+        raise SystemExit("no end of the reload in the log:\n%s" % "\n".join(self.log[-30:]))
 
     def post(self, path, document):
         return self.request("POST", path, json.dumps(document), {"Content-Type": "application/json"})

@@ -1,0 +1,365 @@
+"""Who may do what with the running executable: the admin token and address, TLS with certificates of both sides, pages of other origins,
+connections from one address, large headers. Usage: check_security.py ATTND"""
+import json
+import os
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+
+from attnd_process import Attnd
+from certificates import Authority
+
+FORWARD = json.dumps({"input": [[0.25] * 64, [0.5] * 64]})
+JSON = {"Content-Type": "application/json"}
+
+
+def expect(what, got, wanted):
+    if got != wanted:
+        raise SystemExit("%s: %r, expected %r" % (what, got, wanted))
+
+
+def write(folder, name, content):
+    path = os.path.join(folder, name)
+    with open(path + ".new", "w") as file:
+        file.write(content if isinstance(content, str) else json.dumps(content))
+    os.rename(path + ".new", path)
+    return path
+
+
+def check_config(binary, path, environment=None):
+    own = {name: value for name, value in os.environ.items() if not name.startswith("ATTND_")}
+    done = subprocess.run([binary, "--config", path, "--check-config"], capture_output=True, text=True, timeout=60, env={**own, **(environment or {})})
+    return done.returncode, done.stderr
+
+
+# ---- the admin listener
+
+def admin_listener(binary, folder):
+    token = write(folder, "token", "first\n")
+    config = {"admin": {"listen": "127.0.0.1:0", "token_file": "token"}, "live": {"access": "admin"}}
+    with Attnd(binary, ["--config", write(folder, "admin.json", config)]) as server:
+        admin = server.admin_address
+        expect("an admin address", bool(admin) and admin != server.address, True)
+        mine, other = {"Authorization": "Bearer first"}, {"Authorization": "Bearer second"}
+        for method, path in (("POST", "/v1/weights/demo/reload"), ("POST", "/v1/heads/reset"), ("GET", "/v1/heads/stats"), ("GET", "/v1/heads/state")):
+            expect("%s in public" % path, server.request(method, path, headers={**mine, "Content-Length": "0"}).status, 404)
+            expect("%s with the token" % path, server.request(method, path, headers=mine, address=admin).status, 200)
+            expect("%s without" % path, server.request(method, path, address=admin).status, 401)
+            expect("%s with a wrong one" % path, server.request(method, path, headers=other, address=admin).status, 401)
+        expect("a forward there", server.request("POST", "/v1/forward", FORWARD, JSON, address=admin).status, 404)
+        expect("the weights there", server.request("GET", "/v1/weights", address=admin).status, 404)
+        for path in ("/healthz", "/readyz"):
+            expect(path + " there", server.request("GET", path, address=admin).status, 200)
+        expect("a forward in public", server.request("POST", "/v1/forward", FORWARD, JSON).status, 200)
+
+        # The token is read again.
+        write(folder, "token", "second\n")
+        server.reload()
+        expect("the old token", server.request("POST", "/v1/heads/reset", headers=mine, address=admin).status, 401)
+        expect("the new token", server.request("POST", "/v1/heads/reset", headers=other, address=admin).status, 200)
+        write(folder, "token", "\n")
+        lines = server.reload()
+        expect("an empty token is said", any("holds no token" in line.get("message", "") for line in lines), True)
+        expect("and changes nothing", server.request("POST", "/v1/heads/reset", headers=other, address=admin).status, 200)
+        os.remove(token)
+        lines = server.reload()
+        expect("no token file is said", any("cannot read" in line.get("message", "") for line in lines), True)
+        expect("and changes nothing either", server.request("POST", "/v1/heads/reset", headers=other, address=admin).status, 200)
+
+    # On loopback it needs no token.
+    with Attnd(binary, ["--config", write(folder, "admin.json", {"admin": {"listen": "127.0.0.1:0"}})]) as server:
+        expect("without tokens", server.request("POST", "/v1/heads/reset", address=server.admin_address).status, 200)
+        expect("and nowhere else", server.request("POST", "/v1/heads/reset").status, 404)
+
+    for config, part in (({"admin": {"listen": "0.0.0.0:0"}}, "set admin.token_file or tls.client_ca_file"),
+                         ({"admin": {"listen": "127.0.0.1:0", "token_file": "nowhere"}}, "cannot read admin.token_file"),
+                         ({"admin": {"token_file": "empty"}}, "holds no token"),
+                         ({"tls": {"cert_file": "nowhere", "key_file": "nowhere"}}, "tls.cert_file"),
+                         ({"tls": {"cert_file": "nowhere"}}, "set tls.key_file too")):
+        write(folder, "empty", "\n")
+        path = write(folder, "wrong.json", config)
+        code, said = check_config(binary, path)
+        expect("%s: the exit code (%s)" % (config, said), (code, part in said, path in said), (2, True, True))
+        started = subprocess.run([binary, "--config", path, "--listen", "127.0.0.1:0"], capture_output=True, text=True, timeout=60)
+        expect("%s: the start" % config, (started.returncode, part in started.stderr), (2, True))
+
+
+# ---- TLS
+
+def client(authority, certificate=None, versions=None):
+    context = ssl.create_default_context(cafile=authority.certificate)
+    if certificate:
+        context.load_cert_chain(*certificate)
+    if versions:
+        context.minimum_version, context.maximum_version = versions
+    return context
+
+
+def refused(server, tls, what):
+    """The handshake fails, or (TLS 1.3 lets the client think that it is through) nothing is answered."""
+    try:
+        status = server.request("GET", "/healthz", tls=tls).status
+    except (ssl.SSLError, ConnectionError):
+        return
+    raise SystemExit("%s: answered with %d" % (what, status))
+
+
+def tls(binary, folder):
+    authority, stranger = Authority(folder, "authority"), Authority(folder, "stranger")
+    first, second = authority.sign("first", "serverAuth"), authority.sign("second", "serverAuth")
+    config = {"tls": {"cert_file": "shown.pem", "key_file": "shown.key"}, "server": {"upload_timeout_s": 1, "idle_timeout_s": 30, "io_threads": 2}}
+
+    def show(pair):
+        for path, name in zip(pair, ("shown.pem", "shown.key")):
+            write(folder, name, open(path).read())
+
+    def shown(server):
+        connection = server.connect()
+        connection.connect()
+        name = dict(part[0] for part in connection.sock.getpeercert()["subject"])["commonName"]
+        connection.close()
+        return name
+
+    show(first)
+    path = write(folder, "tls.json", config)
+    with Attnd(binary, ["--config", path], tls=client(authority)) as server:
+        expect("the certificate", shown(server), "first")
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            reply = server.request("POST", "/v1/forward", FORWARD, JSON, tls=client(authority, versions=(version, version)))
+            expect("a forward by %s" % version.name, reply.status, 200)
+        plain = http_words(server.address, b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+        expect("plain HTTP", plain.startswith(b"HTTP/"), False)
+        old = subprocess.run(["openssl", "s_client", "-connect", server.address, "-tls1_1", "-cipher", "ALL:@SECLEVEL=0"], stdin=subprocess.DEVNULL,
+                             capture_output=True, text=True, timeout=60)
+        expect("TLS 1.1", old.returncode != 0, True)
+        alpn = client(authority)
+        alpn.set_alpn_protocols(["h2", "http/1.1"])
+        with alpn.wrap_socket(socket.create_connection(server.address.rsplit(":", 1)), server_hostname="localhost") as wrapped:
+            expect("the protocol", wrapped.selected_alpn_protocol(), "http/1.1")
+        curl = subprocess.run(["curl", "-sS", "--http2", "--cacert", authority.certificate, "-d", FORWARD, "-H", "Content-Type: application/json",
+                               "-o", os.devnull, "-w", "%{http_code} %{http_version}", server.base + "/v1/forward"], capture_output=True, text=True, timeout=60)
+        expect("curl (%s)" % curl.stderr, curl.stdout, "200 1.1")
+
+        big_answers(server)
+        suspended_then_gone(server)
+        too_long(server)
+        handshakes_end(server)
+
+        # Certificates are read again; connections that are there go on.
+        kept = server.connect()
+        kept.request("GET", "/healthz")
+        kept.getresponse().read()
+        show(second)
+        server.reload()
+        expect("the new certificate", shown(server), "second")
+        kept.request("GET", "/healthz")
+        expect("the old connection", kept.getresponse().status, 200)
+        kept.close()
+        write(folder, "shown.key", open(first[1]).read()) # not the certificate's
+        lines = server.reload()
+        expect("a key of another certificate is said", any("tls.key_file" in line.get("message", "") for line in lines), True)
+        expect("and changes nothing", shown(server), "second")
+        write(folder, "shown.key", open(second[1]).read())
+        write(folder, "tls.json", {})
+        lines = server.reload()
+        expect("that TLS stays is said", any("tls.cert_file" in line.get("unchanged", []) for line in lines), True)
+        expect("and it stays", shown(server), "second")
+
+    mutual(binary, folder, config, authority, stranger, first)
+
+
+def mutual(binary, folder, config, authority, stranger, own):
+    clients = {"good": authority.sign("good", "clientAuth"), "expired": authority.sign("expired", "clientAuth", days=-1),
+               "of another authority": stranger.sign("other", "clientAuth"), "for servers": authority.sign("server2", "serverAuth"),
+               "signed by itself": (stranger.certificate, stranger.key)}
+    config["tls"] = {"cert_file": own[0], "key_file": own[1], "client_ca_file": "authority.pem"}
+    config["listen"] = ["127.0.0.1:0"]
+    config["admin"] = {"listen": "127.0.0.1:0"}
+    path = write(folder, "mutual.json", config)
+    with Attnd(binary, ["--config", path], tls=client(authority, clients["good"])) as server:
+        for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            versions = (version, version)
+            expect("a good certificate", server.request("POST", "/v1/forward", FORWARD, JSON, tls=client(authority, clients["good"], versions)).status, 200)
+            refused(server, client(authority, None, versions), "no certificate by %s" % version.name)
+            for name, pair in clients.items():
+                if name != "good":
+                    refused(server, client(authority, pair, versions), "a certificate %s by %s" % (name, version.name))
+        expect("reset at the admin address", server.request("POST", "/v1/heads/reset", address=server.admin_address).status, 200)
+        # The server's own certificate is let in: the health check shows it.
+        own_line = subprocess.run([binary, "--config", path, "--listen", server.address, "--health"], capture_output=True, text=True, timeout=60)
+        expect("--health (%s)" % own_line.stderr, own_line.returncode, 0)
+        # Another authority from now on.
+        config["tls"]["client_ca_file"] = "stranger.pem"
+        write(folder, "mutual.json", config)
+        server.reload()
+        refused(server, client(authority, clients["good"]), "what was good before the reload")
+        expect("the other authority's", server.request("GET", "/healthz", tls=client(authority, clients["of another authority"])).status, 200)
+
+
+def http_words(address, sent, seconds=10):
+    host, port = address.rsplit(":", 1)
+    with socket.create_connection((host, int(port)), timeout=seconds) as plain:
+        try:
+            plain.sendall(sent)
+            return plain.recv(4096)
+        except ConnectionError:
+            return b""
+
+
+def big_answers(server):
+    """Whole, in place and streamed, against those of a small question asked many times."""
+    rows = [[(i * 37 + j * 11) % 97 / 97 for j in range(64)] for i in range(600)]
+    one = json.loads(server.post("/v1/forward", {"input": rows}).body)
+    again = json.loads(server.request("POST", "/v1/forward", json.dumps({"input": rows, "encoding": "base64"}), JSON).body)
+    expect("a map's rows", (len(one["attention"]), len(one["attention"][0])), (8, 600))
+    expect("sums of rows", all(abs(sum(row) - 1) < 1e-4 for row in one["attention"][7]), True)
+    expect("the shape", again["shapes"]["attention"], [8, 600, 600])
+    expect("the digest", again["digest"], one["digest"])
+
+
+def suspended_then_gone(server):
+    """Clients that leave while their request is computed: nothing is lost, and the server goes on."""
+    rows = json.dumps({"input": [[0.5] * 64] * 1500, "return": ["output"]})
+    for _ in range(5):
+        connection = server.connect()
+        connection.request("POST", "/v1/forward", rows, JSON)
+        connection.close()
+    expect("a forward behind them", server.request("POST", "/v1/forward", FORWARD, JSON).status, 200)
+
+
+def too_long(server):
+    """A chunked body over the limit is answered in the session, and an upload that stops is closed."""
+    connection = server.connect()
+    connection.putrequest("POST", "/v1/forward")
+    connection.putheader("Content-Type", "application/json")
+    connection.putheader("Content-Length", "100")
+    connection.endheaders()
+    connection.send(b"{")
+    began = time.monotonic()
+    try:
+        connection.getresponse().read()
+        raise SystemExit("an upload that stops is answered over TLS")
+    except (ConnectionError, ssl.SSLError, OSError):
+        pass
+    expect("closed by the deadline of 1 s", time.monotonic() - began < 20, True)
+    connection.close()
+
+
+def handshakes_end(server):
+    """One that never begins, and one that stops after its first bytes: both are closed by server.upload_timeout_s (1 s), far before
+    server.idle_timeout_s; a connection whose handshake is over may be idle for longer."""
+    host, port = server.address.rsplit(":", 1)
+    idle = server.connect()
+    idle.connect()
+    silent = [socket.create_connection((host, int(port)), timeout=25) for _ in range(4)]
+    for plain in silent[2:]:
+        plain.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
+    for plain in silent:
+        try:
+            while plain.recv(4096):
+                pass
+        except ConnectionError:
+            pass
+        plain.close()
+    time.sleep(0.3)
+    idle.request("GET", "/healthz")
+    expect("the idle connection", idle.getresponse().status, 200)
+    idle.close()
+
+
+# ---- pages of other origins
+
+def cors(binary, folder):
+    asks = {"Origin": "https://app.example", "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "content-type"}
+    with Attnd(binary) as server:
+        reply = server.request("POST", "/v1/forward", FORWARD, {**JSON, "Origin": "https://app.example"})
+        expect("off", (reply.status, [n for n in reply.headers if n.startswith("access-control")], "Origin" in reply.headers["vary"]), (200, [], False))
+        reply = server.request("OPTIONS", "/v1/forward", headers=asks)
+        expect("a preflight where it is off", (reply.status, reply.headers["allow"]), (405, "POST"))
+
+    path = write(folder, "cors.json", {"cors": {"allowed_origins": ["https://app.example", "http://localhost:3000"]}, "admin": {"token_file": "t"}})
+    write(folder, "t", "t\n")
+    with Attnd(binary, ["--config", path]) as server:
+        reply = server.request("OPTIONS", "/v1/forward", headers=asks)
+        expect("a preflight", (reply.status, reply.body, reply.headers["access-control-allow-origin"], reply.headers["access-control-allow-methods"]),
+               (204, b"", "https://app.example", "POST"))
+        expect("its headers", "content-type" in reply.headers["access-control-allow-headers"].lower(), True)
+        expect("no credentials", "access-control-allow-credentials" in reply.headers, False)
+        expect("varies", vary(reply), True)
+        reply = server.request("OPTIONS", "/v1/weights/demo", headers={**asks, "Access-Control-Request-Method": "GET"})
+        expect("a preflight of GET", (reply.status, reply.headers["access-control-allow-methods"]), (204, "GET, HEAD"))
+        reply = server.request("OPTIONS", "/v1/heads/reset", headers=asks)
+        expect("a preflight brings no token", reply.status, 204)
+        reply = server.request("OPTIONS", "/v1/heads/reset", headers={**asks, "Origin": "https://evil.example"})
+        expect("another origin's", (reply.status, "access-control-allow-origin" in reply.headers, vary(reply)), (405, False, True))
+        expect("of another method", server.request("OPTIONS", "/v1/forward", headers={**asks, "Access-Control-Request-Method": "PUT"}).status, 405)
+        expect("of no route", server.request("OPTIONS", "/nowhere", headers=asks).status, 404)
+        expect("with a body", server.request("OPTIONS", "/v1/forward", "x" * 100000, asks).status, 204)
+        reply = server.request("POST", "/v1/forward", FORWARD, {**JSON, "Origin": "http://localhost:3000"})
+        expect("an allowed origin", (reply.status, reply.headers["access-control-allow-origin"], vary(reply)), (200, "http://localhost:3000", True))
+        expect("what it may read", "x-request-id" in reply.headers["access-control-expose-headers"].lower(), True)
+        reply = server.request("POST", "/v1/forward", FORWARD, {**JSON, "Origin": "https://app.example.evil"})
+        expect("one that is not", (reply.status, "access-control-allow-origin" in reply.headers, vary(reply)), (200, False, True))
+        reply = server.request("POST", "/v1/forward", "{", {**JSON, "Origin": "https://app.example"})
+        expect("a fault can be read", (reply.status, reply.headers["access-control-allow-origin"]), (400, "https://app.example"))
+        # All from now on.
+        write(folder, "cors.json", {"cors": {"allowed_origins": ["*"]}})
+        server.reload()
+        reply = server.request("GET", "/v1/weights", headers={"Origin": "https://anyone.example"})
+        expect("all", (reply.status, reply.headers["access-control-allow-origin"], vary(reply), "access-control-allow-credentials" in reply.headers),
+               (200, "*", False, False))
+
+
+def vary(reply):
+    return "Origin" in reply.all("vary")
+
+
+# ---- limits
+
+def limits(binary, folder):
+    path = write(folder, "limits.json", {"server": {"max_connections_per_address": 3}})
+    with Attnd(binary, ["--config", path]) as server:
+        kept = [server.connect() for _ in range(3)]
+        for connection in kept:
+            connection.request("GET", "/healthz")
+            expect("up to the limit", connection.getresponse().read() != b"", True)
+        reply = server.request("GET", "/healthz")
+        expect("beyond", (reply.status, b"max_connections_per_address" in reply.body), (503, True))
+        host, port = server.address.rsplit(":", 1)
+        with socket.create_connection((host, int(port)), source_address=("127.0.0.2", 0), timeout=30) as other:
+            other.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            expect("another address", other.recv(12), b"HTTP/1.1 200")
+        kept[0].close()
+        until = time.monotonic() + 20
+        while server.request("GET", "/healthz").status != 200:
+            expect("a place comes back", time.monotonic() < until, True)
+            time.sleep(0.05)
+        write(folder, "limits.json", {})
+        kept[1].request("GET", "/healthz")
+        expect("one that is there", kept[1].getresponse().read() != b"", True)
+        server.reload()
+        more = [server.connect() for _ in range(5)]
+        for connection in more:
+            connection.request("GET", "/healthz")
+            expect("without the limit", connection.getresponse().status, 200)
+        for connection in kept + more:
+            connection.close()
+        # Headers have a limit of their own.
+        expect("16 KiB of headers", server.request("GET", "/healthz", headers={"x-filler": "a" * 16384}).status, 200)
+        expect("60 KiB", server.request("GET", "/healthz", headers={"x-filler": "a" * 61440}).status, 431)
+        expect("a long target", server.request("GET", "/" + "a" * 61440).status in (414, 431), True)
+
+
+def main():
+    binary = sys.argv[1]
+    for check in (admin_listener, tls, cors, limits):
+        with tempfile.TemporaryDirectory() as folder:
+            check(binary, folder)
+            print("%s: right" % check.__name__, flush=True)
+
+
+if __name__ == "__main__":
+    main()
