@@ -10,6 +10,7 @@
 #include "server/usage.h"
 #include "server/weights.h"
 #include "telemetry/log.h"
+#include "telemetry/tracer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -144,6 +145,8 @@ static void apply(struct server *server, const struct config *config)
     if (log_level_from_name(config->log.level, &level))
         log_set_level(level);
     gzip_store_set_level(&server->gzip, (int)config->compression.level);
+    if (server->parts.tracer)
+        tracer_set_sample_rate(server->parts.tracer, config->tracing.sample_rate);
 }
 
 static void log_success(const struct reading *reading, const struct weights_registry *before, const char *const *fixed,

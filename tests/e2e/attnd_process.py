@@ -3,6 +3,7 @@ import http.client
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import threading
@@ -34,13 +35,15 @@ class Attnd:
     variables the caller has are not passed on.
     """
 
-    def __init__(self, binary, arguments=(), environment=None, tls=None):
+    def __init__(self, binary, arguments=(), environment=None, tls=None, limits=()):
+        """`limits`: pairs of resource.RLIMIT_* and the most that the process may have, which it cannot raise."""
         own = {name: value for name, value in os.environ.items() if not name.startswith("ATTND_")}
         own.update({"ATTND_SERVER_DRAIN_DELAY_S": "0", **(environment or {})})
         self.log, self.address, self.tls = [], None, tls
         self._listening = threading.Event()
         self.process = subprocess.Popen([binary, "--listen", "127.0.0.1:0", *arguments], env=own, stdin=subprocess.DEVNULL,
-                                        stderr=subprocess.PIPE, encoding="utf-8", errors="replace")
+                                        stderr=subprocess.PIPE, encoding="utf-8", errors="replace",
+                                        preexec_fn=(lambda: [resource.setrlimit(what, (most, most)) for what, most in limits]) if limits else None)
         self._reader = threading.Thread(target=self._read_log, daemon=True)
         self._reader.start()
 
