@@ -4,6 +4,7 @@
 #include "fail_alloc.h"
 #include "runtime/budget.h"
 #include "runtime/pool.h"
+#include "server/context.h"
 #include "server/server.h"
 #include "suite.h"
 #include "telemetry/log.h"
@@ -69,12 +70,13 @@ static void stop_workers(void)
 
 static struct server *start(struct error *error)
 {
+    static const struct config_flags flags; /* what is read again is built in */
     const struct server_parts parts = {
-        .config = &config, .registry = &registry, .budget = &budget, .arenas = arenas, .pool = pool};
+        .config = &config, .flags = &flags, .registry = &registry, .budget = &budget, .arenas = arenas, .pool = pool};
     return server_start(&parts, error);
 }
 
-static struct sockaddr_in address_of(const struct server *server)
+static struct sockaddr_in place_of(const struct server *server)
 {
     int port;
     ck_assert_int_eq(sscanf(server_address(server, 0), "127.0.0.1:%d", &port), 1);
@@ -249,7 +251,7 @@ START_TEST(answers)
         start_workers();
         struct server *server = start(&error);
         ck_assert_ptr_nonnull(server);
-        const struct sockaddr_in to = address_of(server);
+        const struct sockaddr_in to = place_of(server);
         fail_alloc_at(n);
         size_t got = exchange(&to, request, length, answer, sizeof answer);
         bool happened = fail_alloc_happened();
@@ -283,7 +285,7 @@ START_TEST(a_steady_state_allocates_nothing)
     start_workers();
     struct server *server = start(&error);
     ck_assert_ptr_nonnull(server);
-    const struct sockaddr_in to = address_of(server);
+    const struct sockaddr_in to = place_of(server);
     size_t length = _i == 4   ? infer_request(request, sizeof request, true)
                     : _i == 3 ? gzip_request(request, sizeof request)
                     : _i == 2 ? importance_request(request, sizeof request)
@@ -312,6 +314,42 @@ START_TEST(a_steady_state_allocates_nothing)
     server_drain(server);
     server_stop(server);
     stop_workers();
+}
+END_TEST
+
+/* Of everything: either it is done or nothing is changed, and requests are served. */
+START_TEST(reloads)
+{
+    static char control[4096], answer[1 << 20];
+    const size_t length = forward_request(control, sizeof control, true, false);
+    size_t failures = 0, failed = 0;
+    for (size_t n = 1; n < MOST; n++) {
+        struct error error;
+        start_workers();
+        struct server *server = start(&error);
+        ck_assert_ptr_nonnull(server);
+        const struct sockaddr_in to = place_of(server);
+        const struct reload_counts *counts = &server->reload.counts;
+        fail_alloc_at(n);
+        server_reload(server);
+        while (atomic_load(&counts->succeeded) + atomic_load(&counts->failed) == 0)
+            usleep(100);
+        bool happened = fail_alloc_happened();
+        fail_alloc_at(0);
+        failed += atomic_load(&counts->failed);
+        ck_assert_msg(happened || atomic_load(&counts->succeeded) == 1, "it failed by itself");
+        exchange(&to, control, length, answer, sizeof answer);
+        ck_assert_msg(strncmp(answer, "HTTP/1.1 200", 12) == 0, "after failure %zu: %.200s", n, answer);
+        server_stop(server);
+        stop_workers();
+        ck_assert_uint_eq(budget.used, 0);
+        if (!happened)
+            break;
+        failures++;
+    }
+    ck_assert_uint_gt(failures, 20);
+    ck_assert_uint_lt(failures, MOST - 1);
+    ck_assert_uint_gt(failed, 10);
 }
 END_TEST
 
@@ -344,6 +382,7 @@ Suite *suite(void)
     tcase_add_loop_test(c, answers, 0, 21);
     tcase_add_loop_test(c, a_steady_state_allocates_nothing, 0, 5);
     tcase_add_test(c, start_up);
+    tcase_add_test(c, reloads);
     suite_add_tcase(s, c);
     return s;
 }
