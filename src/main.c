@@ -193,6 +193,14 @@ static bool start_tracer(const struct config *config, struct tracer **tracer, st
     return !wanted || *tracer;
 }
 
+static void tell_of_reload(bool begins)
+{
+    if (begins)
+        service_manager_notify_reloading();
+    else
+        service_manager_notify("READY=1\nSTATUS=serving");
+}
+
 static int serve(const struct config *config, const struct config_flags *flags, struct weights_registry *registry,
                  struct resources *resources, const struct faults *warnings)
 {
@@ -223,6 +231,7 @@ static int serve(const struct config *config, const struct config_flags *flags, 
     struct pool *pool = arenas ? pool_create(&options, &error) : NULL;
     struct server_parts parts = {.config = config,
                                  .flags = flags,
+                                 .reloading = tell_of_reload,
                                  .registry = registry,
                                  .budget = &resources->budget,
                                  .arenas = arenas,
@@ -312,12 +321,33 @@ static void return_large_pieces(void)
 #endif
 }
 
+/* Where addresses are limited (RLIMIT_AS) they are kept for requests: the C library would take 64 MiB for each thread
+ * that allocates, and 8 MiB for each stack. */
+#define FRUGAL_ARENAS      2
+#define FRUGAL_STACK_BYTES ((size_t)1 << 20)
+static void spare_addresses(void)
+{
+#ifdef __GLIBC__
+    struct rlimit limit;
+    pthread_attr_t attributes;
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return;
+    mallopt(M_ARENA_MAX, FRUGAL_ARENAS);
+    if (pthread_attr_init(&attributes) == 0) {
+        pthread_attr_setstacksize(&attributes, FRUGAL_STACK_BYTES);
+        pthread_setattr_default_np(&attributes);
+        pthread_attr_destroy(&attributes);
+    }
+#endif
+}
+
 int main(int argc, char **argv)
 {
     struct command_line line;
     struct error error;
     int code = EXIT_STOPPED;
     return_large_pieces();
+    spare_addresses();
     if (!command_line_parse(argc, argv, &line, &error)) {
         code = cannot_start(&error);
     } else if (line.command == COMMAND_HELP) {
