@@ -3,6 +3,7 @@
 
 #include "base/nearest.h"
 #include "base/size.h"
+#include "codec/json_document.h"
 #include "codec/state_members.h"
 
 #include <jansson.h>
@@ -320,14 +321,14 @@ bool live_merge_read(const char *body, size_t length, struct live_merge *merge, 
 {
     json_error_t fault;
     *merge = (struct live_merge){0};
-    json_t *document = json_loadb(body, length, JSON_REJECT_DUPLICATES, &fault);
-    if (!document) {
-        const enum json_error_code code = json_error_code(&fault);
-        if (code == json_error_out_of_memory)
-            return error_out_of_memory(error);
-        return error_set(error, code == json_error_duplicate_key ? ERROR_DUPLICATE_MEMBER : ERROR_NOT_JSON,
+    bool out_of_memory;
+    json_t *document = json_document_read(body, length, &fault, &out_of_memory);
+    if (out_of_memory)
+        return error_out_of_memory(error);
+    if (!document)
+        return error_set(error,
+                         json_error_code(&fault) == json_error_duplicate_key ? ERROR_DUPLICATE_MEMBER : ERROR_NOT_JSON,
                          "line %d, column %d: %s", fault.line, fault.column, fault.text);
-    }
     const bool read = json_is_object(document)
                           ? check_members(document, error) && read_settings(document, merge, error) &&
                                 read_states(json_object_get(document, "states"), merge, error)

@@ -5,6 +5,7 @@
 #include "codec/safetensors.h"
 
 #include "base/size.h"
+#include "codec/json_document.h"
 
 #include <jansson.h>
 #include <stdint.h>
@@ -226,11 +227,11 @@ bool safetensors_open(const void *file, size_t size, struct safetensors *header,
     json_error_t fault;
     if (!safetensors_header_length(file, size, &length, error))
         return false;
-    json_t *root = json_loadb((const char *)bytes + LENGTH_BYTES, length, JSON_REJECT_DUPLICATES, &fault);
+    bool out_of_memory;
+    json_t *root = json_document_read((const char *)bytes + LENGTH_BYTES, length, &fault, &out_of_memory);
     made.owned = root;
     if (!root) {
-        /* Where jansson runs out of memory while it reads, it returns without having said anything. */
-        if (json_error_code(&fault) == json_error_out_of_memory || !fault.text[0])
+        if (out_of_memory)
             error_out_of_memory(error);
         else
             error_set(error, ERROR_BAD_ENCODING, "the safetensors header is not right JSON at its byte %d: %s",
