@@ -29,7 +29,7 @@ struct live_store {
     _Atomic uint64_t slice_ends; /* clock_ns() */
     pthread_mutex_t reading;
     /* Under `reading`. */
-    uint64_t slice, since, resets, retired; /* retired: `added` of what is not in a place any more */
+    uint64_t slice, since, resets;
     struct live_sums baseline;
     struct live_sums ring[LIVE_SLICES]; /* slice n at n % LIVE_SLICES; the current one is in places[0] */
     /* [shards + 1]: what is added to the ring directly, then the shards. */

@@ -234,7 +234,7 @@ static bool answer(struct request *request, const struct live_call *call, struct
 
 static bool find_and_answer(struct request *request, struct live_call *call, struct error *error)
 {
-    call->store = live_sets_find(request->server->live, call->set);
+    call->store = live_sets_find(request->server->live, call->set, NULL);
     const bool answered = answer(request, call, error);
     live_store_release(call->store);
     return answered;
@@ -259,13 +259,14 @@ static bool find(struct request *request, struct live_call *call, struct error *
 {
     const struct config *config = request->generation->config;
     const char *name = call->query.weights;
+    bool replaced;
     call->set = registry_find(&request->generation->registry, *name ? name : NULL, error);
     error->has_pointer = false; /* the name stands in the query, not in a document */
     if (!call->set || !live_query_check_heads(&call->query, call->set->shape.num_heads, error))
         return false;
     request->weights = call->set->name;
-    call->store = live_sets_find(request->server->live, call->set);
-    if (call->store || config->live.sample_rate == 0)
+    call->store = live_sets_find(request->server->live, call->set, &replaced);
+    if (call->store || replaced || config->live.sample_rate == 0)
         return true;
     return error_set(error, ERROR_INVALID,
                      "weight set \"%s\" keeps no live statistics: with %zu heads it is over live.max_heads (%lld), or "

@@ -29,7 +29,7 @@ void live_reset_handle(struct request *request)
         request_fail(request, &error);
         return;
     }
-    struct live_store *store = live_sets_find(request->server->live, set);
+    struct live_store *store = live_sets_find(request->server->live, set, NULL);
     request->weights = set->name;
     if (store)
         live_store_reset(store, clock_ns());

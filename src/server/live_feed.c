@@ -41,7 +41,7 @@ static bool choose(struct forward_job *job)
     if (job->route->compute) /* an analysis */
         return false;
     if (!feed->store) {
-        feed->store = live_sets_find(server->live, job->set);
+        feed->store = live_sets_find(server->live, job->set, NULL);
         if (feed->store && !live_store_sample(feed->store, job->request->generation->config->live.sample_rate)) {
             live_store_release(feed->store);
             feed->store = NULL;

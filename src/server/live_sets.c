@@ -36,8 +36,8 @@ static void no_store(const struct weight_set *set, const char *reason, const cha
               LOG_STRING("remedy", remedy));
 }
 
-/* An empty store for the set, if it can have one. */
-static void make_store(struct live_sets *sets, const struct config *config, const struct weight_set *set,
+/* An empty store for the set, if it may have one. False when memory ran out. */
+static bool make_store(struct live_sets *sets, const struct config *config, const struct weight_set *set,
                        struct live_entry *entry)
 {
     const struct server_parts *parts = sets->parts;
@@ -50,22 +50,22 @@ static void make_store(struct live_sets *sets, const struct config *config, cons
     size_t bytes;
     if (set->shape.num_heads > (size_t)config->live.max_heads) {
         no_store(set, "no live statistics: it has more heads than live.max_heads", "raise live.max_heads");
-        return;
+        return true;
     }
     if (!live_store_bytes(&options, &bytes))
         bytes = SIZE_MAX;
     if (!budget_take(parts->budget, &sets->share, bytes, &error)) {
         no_store(set, "no live statistics: they do not fit into limits.memory_budget_bytes",
                  "raise limits.memory_budget_bytes, or lower live.max_heads");
-        return;
+        return true;
     }
     entry->store = live_store_create(&options, &error);
     if (!entry->store) {
         budget_give(parts->budget, &sets->share, bytes);
-        no_store(set, "no live statistics: memory ran out", "give the server more memory, or lower live.max_heads");
-        return;
+        return false;
     }
     entry->charged = bytes;
+    return true;
 }
 
 static struct live_entry *find_entry(const struct live_sets *sets, const char *name, const char *digest)
@@ -90,8 +90,9 @@ static bool fill_entry(struct live_sets *sets, const struct config *config, cons
         set->shape.num_heads <= (size_t)config->live.max_heads) {
         entry->store = live_store_hold(before->store);
         entry->charged = before->charged;
-    } else if (wanted) {
-        make_store(sets, config, set, entry);
+    } else if (wanted && !make_store(sets, config, set, entry)) {
+        free(entry->name);
+        return false;
     }
     return true;
 }
@@ -158,11 +159,13 @@ void live_sets_free(struct live_sets *sets)
     free(sets);
 }
 
-struct live_store *live_sets_find(struct live_sets *sets, const struct weight_set *set)
+struct live_store *live_sets_find(struct live_sets *sets, const struct weight_set *set, bool *replaced)
 {
     pthread_mutex_lock(&sets->lock);
     const struct live_entry *entry = find_entry(sets, set->name, set->digest);
-    struct live_store *store = entry && entry->store ? live_store_hold(entry->store) : NULL;
+    struct live_store *store = entry ? live_store_hold(entry->store) : NULL;
+    if (replaced)
+        *replaced = !entry;
     pthread_mutex_unlock(&sets->lock);
     return store;
 }

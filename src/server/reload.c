@@ -231,6 +231,7 @@ static bool reload_one(struct server *server, struct request *request, struct er
     begin(&reading, server, name);
     const struct generation *running = reading.running;
     json_t *document = NULL;
+    char *body = NULL;
     bool done = false;
     if (!registry_named(&running->registry, name)) {
         registry_find(&running->registry, name, error);
@@ -246,16 +247,18 @@ static bool reload_one(struct server *server, struct request *request, struct er
         goto done;
     }
     document = weights_describe(registry_named(&reading.registry, name));
+    body = document ? json_dumps(document, JSON_COMPACT) : NULL; /* before anything has changed */
     struct settings *settings = settings_hold(running->settings);
-    if (!document || !publish(&reading, settings)) {
+    if (!body || !publish(&reading, settings)) {
         settings_free(settings);
         error_out_of_memory(error);
         goto done;
     }
-    request_succeed_document(request, document);
-    document = NULL;
+    request_succeed_owned(request, "application/json", body, strlen(body));
+    body = NULL;
     done = true;
 done:
+    free(body);
     json_decref(document);
     end(&reading);
     return done;

@@ -1,4 +1,6 @@
 /* The server survives, at every n, the failure of its n-th allocation: at start, and while it answers. */
+#include "analysis/live_sums.h"
+#include "codec/live_state.h"
 #include "config/config.h"
 #include "engine/attention.h"
 #include "fail_alloc.h"
@@ -12,6 +14,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <libdeflate.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -30,9 +33,25 @@ static struct memory_budget budget;
 static struct arena_store *arenas;
 static struct pool *pool;
 
+/* Where the token of the admin routes stands. */
+static char token_file[] = "/tmp/attnd-token-XXXXXX";
+
+#define TOKEN "a-token"
+
+static void write_token(void)
+{
+    int file = mkstemp(strcpy(token_file, "/tmp/attnd-token-XXXXXX"));
+    ck_assert_int_ge(file, 0);
+    ck_assert_int_eq(write(file, TOKEN "\n", sizeof TOKEN), sizeof TOKEN);
+    close(file);
+}
+
 static void set_up(void)
 {
-    static const char *const listen[] = {"127.0.0.1:0"}, *const environment[] = {NULL};
+    char variable[64];
+    write_token();
+    snprintf(variable, sizeof variable, "ATTND_ADMIN_TOKEN_FILE=%s", token_file);
+    const char *const listen[] = {"127.0.0.1:0"}, *const environment[] = {variable, NULL};
     const struct config_flags flags = {.listen = listen, .listen_count = 1};
     struct faults faults = {0}, warnings = {0};
     struct error error;
@@ -41,7 +60,9 @@ static void set_up(void)
     ck_assert(registry_load(&config, &registry, &faults, &warnings));
     ck_assert(log_start(open("/dev/null", O_WRONLY | O_CLOEXEC), LOG_INFO, LOG_JSON, &error));
     budget_init(&budget, 0);
-    libdeflate_set_memory_allocator(malloc, free); /* the linker puts those that fail in their place */
+    /* The linker puts those that fail in their place. */
+    libdeflate_set_memory_allocator(malloc, free);
+    json_set_alloc_funcs(malloc, free);
 }
 
 static void tear_down(void)
@@ -49,6 +70,7 @@ static void tear_down(void)
     log_stop();
     registry_free(&registry);
     config_free(&config);
+    unlink(token_file);
 }
 
 /* Workers without any memory yet. */
@@ -176,12 +198,47 @@ static size_t importance_request(char *to, size_t size)
                             body);
 }
 
-static size_t similarity_request(char *to, size_t size)
+static size_t post_request(char *to, size_t size, const char *path, const char *body)
 {
-    static const char body[] =
-        "{\"attention\":[[[1,0],[0.5,0.5]],[[1,0],[0.25,0.75]]],\"exclude\":[1],\"metric\":\"cka\"}";
-    return (size_t)snprintf(to, size, HEAD("POST /v1/heads/similarity") "Content-Length: %zu\r\n\r\n%s",
-                            sizeof body - 1, body);
+    return (size_t)snprintf(to, size,
+                            "POST %s HTTP/1.1\r\nHost: a\r\nConnection: close\r\nAuthorization: Bearer " TOKEN
+                            "\r\nContent-Length: %zu\r\n\r\n%s",
+                            path, strlen(body), body);
+}
+
+static void append_sums(struct text *text, const char *name)
+{
+    text_append_format(text,
+                       "\"%s\":{\"sequences\":2,\"n\":8,\"nn\":34,\"offset\":[0.5],\"z\":[1],\"zz\":[1],"
+                       "\"zn\":[4]}",
+                       name);
+}
+
+/* Two documents of a set with one head. */
+static size_t merge_request(char *to, size_t size)
+{
+    struct text text = {0};
+    text_append_string(&text, "{\"states\":[");
+    for (int document = 0; document < 2; document++) {
+        text_append_string(&text, document ? "," : "");
+        text_append_string(&text, "{\"format\":\"" LIVE_STATE_FORMAT "\",\"instance\":\"a\",\"weights\":\"any\","
+                                  "\"digest\":\"0\",\"num_layers\":1,\"num_heads\":1,\"sample_rate\":1,"
+                                  "\"since\":\"2026-01-01T00:00:00.000Z\",\"n_sequences\":2,\"n_rows\":8,"
+                                  "\"n_excluded\":0,\"n_skipped\":0,\"n_allowed\":32,\"even\":2,\"statistics\":{");
+        for (size_t i = 0; i < LIVE_STATISTIC_COUNT; i++) {
+            append_sums(&text, head_statistic_kinds[live_statistics[i]].name);
+            text_append_string(&text, ",");
+        }
+        for (size_t i = 0; i < LIVE_BASELINE_COUNT; i++) {
+            text_append_string(&text, i ? "," : "");
+            append_sums(&text, head_statistic_kinds[live_baselines[i]].name);
+        }
+        text_append_string(&text, "},\"products\":[3]}");
+    }
+    text_append_string(&text, "],\"metric\":\"pearson\"}");
+    const size_t length = post_request(to, size, "/v1/heads/merge", text_terminate(&text));
+    text_free(&text);
+    return length;
 }
 
 /* Zeros as safetensors, answered in the same form. */
@@ -200,50 +257,104 @@ static size_t tensors_request(char *to, size_t size)
     return length + sizeof body;
 }
 
+static size_t right_forward(char *to, size_t size)
+{
+    return forward_request(to, size, true, false);
+}
+
+static size_t wrong_forward(char *to, size_t size)
+{
+    return forward_request(to, size, false, false);
+}
+
+static size_t chunked_forward(char *to, size_t size)
+{
+    return forward_request(to, size, true, true);
+}
+
+static size_t right_infer(char *to, size_t size)
+{
+    return infer_request(to, size, true);
+}
+
+static size_t wrong_infer(char *to, size_t size)
+{
+    return infer_request(to, size, false);
+}
+
+#define MAPS "{\"attention\":[[[1,0],[0.5,0.5]],[[1,0],[0.25,0.75]]]"
+#define SIMILARITY(metric, more)                                                                       \
+    {                                                                                                  \
+        NULL, "/v1/heads/similarity", MAPS ",\"metric\":\"" metric "\"" more "}", NULL, "HTTP/1.1 200" \
+    }
+
+/* What is tried: a request as it stands, a body that is posted, or what a function builds. */
+static const struct {
+    const char *text, *path, *body;
+    size_t (*build)(char *to, size_t size);
+    const char *wanted;
+} TRIES[] = {
+    {HEAD("GET /v1/weights") "\r\n", NULL, NULL, NULL, "HTTP/1.1 200"},
+    {HEAD("GET /v1/weights/demo") "\r\n", NULL, NULL, NULL, "HTTP/1.1 200"},
+    {HEAD("GET /v1/weights/none") "\r\n", NULL, NULL, NULL, "HTTP/1.1 404"},
+    {HEAD("GET /openapi.json") "\r\n", NULL, NULL, NULL, "HTTP/1.1 200"},
+    {HEAD("GET /none") "\r\n", NULL, NULL, NULL, "HTTP/1.1 404"},
+    {HEAD("GET /v2") "\r\n", NULL, NULL, NULL, "HTTP/1.1 200"},
+    {HEAD("GET /v2/models") "\r\n", NULL, NULL, NULL, "HTTP/1.1 200"},
+    {HEAD("GET /v2/models/demo") "\r\n", NULL, NULL, NULL, "HTTP/1.1 200"},
+    {HEAD("GET /v2/models/demo/versions/1/config") "\r\n", NULL, NULL, NULL, "HTTP/1.1 200"},
+    {HEAD("GET /v2/models/demo/stats") "\r\n", NULL, NULL, NULL, "HTTP/1.1 200"},
+    {HEAD("GET /v2/models/demo/ready") "\r\n", NULL, NULL, NULL, "HTTP/1.1 200"},
+    {HEAD("POST /v2/repository/index") "Content-Length: 14\r\n\r\n{\"ready\":true}", NULL, NULL, NULL, "HTTP/1.1 200"},
+    {NULL, NULL, NULL, right_forward, "HTTP/1.1 200"},
+    {NULL, NULL, NULL, wrong_forward, "HTTP/1.1 422"},
+    {NULL, NULL, NULL, chunked_forward, "HTTP/1.1 200"},
+    {NULL, NULL, NULL, gzip_request, "HTTP/1.1 200"},
+    {NULL, NULL, NULL, tensors_request, "HTTP/1.1 200"},
+    {NULL, NULL, NULL, right_infer, "HTTP/1.1 200"},
+    {NULL, NULL, NULL, wrong_infer, "HTTP/1.1 400"},
+    {NULL, NULL, NULL, importance_request, "HTTP/1.1 200"},
+    SIMILARITY("cosine", ",\"reduce\":\"mean\""),
+    SIMILARITY("pearson", ",\"words\":[[[0],[1]]]"),
+    SIMILARITY("centered", ""),
+    SIMILARITY("js", ",\"exclude\":[1]"),
+    SIMILARITY("hellinger", ""),
+    SIMILARITY("cka", ",\"exclude\":[1]"),
+    {NULL, "/v1/heads/stats", MAPS ",\"per_position\":true,\"stderr\":true,\"words\":[[[0,1]]]}", NULL, "HTTP/1.1 200"},
+    {NULL, "/v1/heads/links", MAPS ",\"tokens\":[[\"a\",\"b\"]],\"exclude\":[0]}", NULL, "HTTP/1.1 200"},
+    {HEAD("GET /v1/heads/similarity?metric=centered") "\r\n", NULL, NULL, NULL, "HTTP/1.1 200"},
+    {HEAD("GET /v1/heads/stats?include_heads=1,0") "Accept-Encoding: gzip\r\n\r\n", NULL, NULL, NULL, "HTTP/1.1 200"},
+    {HEAD("GET /v1/heads/drift") "\r\n", NULL, NULL, NULL, "HTTP/1.1 200"},
+    {HEAD("GET /v1/heads/state") "\r\n", NULL, NULL, NULL, "HTTP/1.1 200"},
+    {HEAD("GET /v1/heads/stats?weights=none") "\r\n", NULL, NULL, NULL, "HTTP/1.1 404"},
+    {NULL, NULL, NULL, merge_request, "HTTP/1.1 200"},
+    {NULL, "/v1/heads/merge", "{\"states\":[{}]}", NULL, "HTTP/1.1 422"},
+    {NULL, "/v1/heads/reset", "", NULL, "HTTP/1.1 200"},
+};
+
+enum { N_TRIES = sizeof TRIES / sizeof *TRIES };
+
+/* A right answer, one that says that memory ran out, or none: the connection's own memory was not to be had. */
+static void expect_survived(size_t n, bool happened, const char *answer, size_t got, const char *wanted)
+{
+    const bool right = strncmp(answer, wanted, strlen(wanted)) == 0;
+    const bool legible = strstr(answer, "Content-Encoding: gzip") == NULL;
+    const bool refused = strncmp(answer, "HTTP/1.1 503", 12) == 0 && (!legible || strstr(answer, "memory ran out"));
+    ck_assert_msg(right || refused || got == 0, "failure %zu: %.700s", n, answer);
+    ck_assert_msg(happened || right, "without a failure: %.200s", answer);
+}
+
 START_TEST(answers)
 {
-    static const char *const simple[] = {
-        HEAD("GET /v1/weights") "\r\n",
-        HEAD("GET /v1/weights/demo") "\r\n",
-        HEAD("GET /v1/weights/none") "\r\n",
-        HEAD("GET /openapi.json") "\r\n",
-        HEAD("GET /none") "\r\n",
-        HEAD("GET /v2") "\r\n",
-        HEAD("GET /v2/models") "\r\n",
-        HEAD("GET /v2/models/demo") "\r\n",
-        HEAD("GET /v2/models/demo/versions/1/config") "\r\n",
-        HEAD("GET /v2/models/demo/stats") "\r\n",
-        HEAD("GET /v2/models/demo/ready") "\r\n",
-        HEAD("POST /v2/repository/index") "Content-Length: 14\r\n\r\n{\"ready\":true}"};
-    enum {
-        SIMPLE = sizeof simple / sizeof *simple,
-        FORWARD = SIMPLE,
-        WRONG,
-        CHUNKED,
-        IMPORTANCE,
-        SIMILARITY,
-        GZIP,
-        TENSORS,
-        INFER,
-        WRONG_INFER
-    };
-    static char request[4096], control[4096], answer[1 << 20];
+    static char request[16384], control[4096], answer[1 << 20];
     size_t control_length = forward_request(control, sizeof control, true, false), length;
-    if (_i < SIMPLE)
-        length = (size_t)snprintf(request, sizeof request, "%s", simple[_i]);
-    else if (_i < IMPORTANCE)
-        length = forward_request(request, sizeof request, _i != WRONG, _i == CHUNKED);
-    else if (_i < INFER)
-        length = (_i == IMPORTANCE   ? importance_request
-                  : _i == SIMILARITY ? similarity_request
-                  : _i == GZIP       ? gzip_request
-                                     : tensors_request)(request, sizeof request);
+    if (TRIES[_i].build)
+        length = TRIES[_i].build(request, sizeof request);
+    else if (TRIES[_i].body)
+        length = post_request(request, sizeof request, TRIES[_i].path, TRIES[_i].body);
     else
-        length = infer_request(request, sizeof request, _i == INFER);
-    const char *wanted = _i == 2 || _i == 4  ? "HTTP/1.1 404"
-                         : _i == WRONG       ? "HTTP/1.1 422"
-                         : _i == WRONG_INFER ? "HTTP/1.1 400"
-                                             : "HTTP/1.1 200";
+        length = (size_t)snprintf(request, sizeof request, "%s", TRIES[_i].text);
+    ck_assert_uint_lt(length, sizeof request);
 
     size_t failures = 0;
     for (size_t n = 1; n < MOST; n++) {
@@ -256,14 +367,10 @@ START_TEST(answers)
         size_t got = exchange(&to, request, length, answer, sizeof answer);
         bool happened = fail_alloc_happened();
         fail_alloc_at(0);
-        bool right = strncmp(answer, wanted, strlen(wanted)) == 0;
-        bool legible = strstr(answer, "Content-Encoding: gzip") == NULL;
-        bool refused = strncmp(answer, "HTTP/1.1 503", 12) == 0 && (!legible || strstr(answer, "memory ran out"));
-        ck_assert_msg(right || refused || got == 0, "failure %zu: %.200s", n, answer);
-        ck_assert_msg(happened || right, "without a failure: %.200s", answer);
+        expect_survived(n, happened, answer, got, TRIES[_i].wanted);
         exchange(&to, control, control_length, answer, sizeof answer);
         ck_assert_msg(strncmp(answer, "HTTP/1.1 200", 12) == 0 && strstr(answer, "\"output\":[["),
-                      "after failure %zu: %.200s", n, answer);
+                      "after failure %zu: %.700s", n, answer);
         server_drain(server);
         server_stop(server);
         stop_workers();
@@ -273,6 +380,58 @@ START_TEST(answers)
         failures++;
     }
     ck_assert_uint_gt(failures, 1);
+    ck_assert_uint_lt(failures, MOST - 1);
+}
+END_TEST
+
+/* Whether a GET's answer holds the text. */
+static bool says(const struct sockaddr_in *to, const char *request, const char *text)
+{
+    static char answer[1 << 16];
+    exchange(to, request, strlen(request), answer, sizeof answer);
+    return strncmp(answer, "HTTP/1.1 200", 12) == 0 && strstr(answer, text);
+}
+
+/* The next weights come whole, with statistics that begin anew, or nothing has changed: neither the weights nor what
+ * was counted for them. */
+START_TEST(reload)
+{
+    static const char mask[] = ",\"head_mask\":[1,1,1,1,1,1,1,0.5]";
+    static char request[1024], forward[4096], answer[1 << 16];
+    const size_t length = post_request(request, sizeof request, "/v1/weights/demo/reload", ""),
+                 forward_length = forward_request(forward, sizeof forward, true, false);
+    size_t failures = 0;
+    memset(strstr(forward, mask), ' ', sizeof mask - 1); /* such traffic would not be counted */
+    config.weights[0].seed = 43;                         /* when it is loaded again */
+    for (size_t n = 1; n < MOST; n++) {
+        struct error error;
+        start_workers();
+        struct server *server = start(&error);
+        ck_assert_ptr_nonnull(server);
+        const struct sockaddr_in to = address_of(server);
+        exchange(&to, forward, forward_length, answer, sizeof answer);
+        ck_assert(says(&to, HEAD("GET /v1/heads/stats") "\r\n", "\"n_rows\":1,"));
+        fail_alloc_at(n);
+        size_t got = exchange(&to, request, length, answer, sizeof answer);
+        bool happened = fail_alloc_happened();
+        fail_alloc_at(0);
+        expect_survived(n, happened, answer, got, "HTTP/1.1 200");
+        const bool loaded = !says(&to, HEAD("GET /v1/weights/demo") "\r\n", registry.sets[0]->digest);
+        ck_assert_msg(got == 0 || loaded == (strncmp(answer, "HTTP/1.1 200", 12) == 0), "failure %zu: %.400s", n,
+                      answer);
+        ck_assert_msg(says(&to, HEAD("GET /v1/heads/stats") "\r\n", loaded ? "\"n_rows\":0," : "\"n_rows\":1,"),
+                      "after failure %zu, %s", n, loaded ? "loaded" : "not loaded");
+        exchange(&to, forward, forward_length, answer, sizeof answer);
+        ck_assert_msg(strncmp(answer, "HTTP/1.1 200", 12) == 0, "after failure %zu: %.200s", n, answer);
+        server_drain(server);
+        server_stop(server);
+        stop_workers();
+        ck_assert_uint_eq(budget.used, 0);
+        if (!happened)
+            break;
+        failures++;
+    }
+    ck_assert_uint_gt(failures, 10);
     ck_assert_uint_lt(failures, MOST - 1);
 }
 END_TEST
@@ -379,7 +538,8 @@ Suite *suite(void)
     TCase *c = tcase_create("allocations");
     tcase_add_checked_fixture(c, set_up, tear_down);
     tcase_set_timeout(c, 60);
-    tcase_add_loop_test(c, answers, 0, 21);
+    tcase_add_loop_test(c, answers, 0, N_TRIES);
+    tcase_add_test(c, reload);
     tcase_add_loop_test(c, a_steady_state_allocates_nothing, 0, 5);
     tcase_add_test(c, start_up);
     tcase_add_test(c, reloads);
