@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """POST /v1/heads/similarity from outside. usage: check_similarity.py BINARY GOLDEN
 
-Golden answers, a real model's among them; maps in every form; what follows from the numbers (clusters, pairs, redundancy); many heads and
+Golden answers; maps in every form; what follows from the numbers (clusters, pairs, redundancy); many heads and
 many sequences; limits and errors."""
 import base64
 import json
@@ -10,7 +10,6 @@ import os
 import random
 import struct
 import sys
-import tempfile
 import threading
 
 sys.dont_write_bytecode = True
@@ -88,38 +87,6 @@ def golden(server, folder):
                 check_answer(place, request, got)
                 cases += 1
     check(cases > 300, "golden", "only %d cases" % cases)
-
-
-def tensors_of(path):
-    data = open(path, "rb").read()
-    size, = struct.unpack("<Q", data[:8])
-    header = json.loads(data[8:8 + size])
-    return {name: (entry["shape"], data[8 + size + entry["data_offsets"][0]:8 + size + entry["data_offsets"][1]])
-            for name, entry in header.items() if name != "__metadata__"}
-
-
-def real(binary, folder):
-    """A layer of a real model, with answers computed from another program's maps."""
-    real_folder, prefix = os.path.join(folder, "real"), "encoder.layer.0.attention."
-    names = {"Q": "self.query", "K": "self.key", "V": "self.value", "O": "output.dense"}
-    tensors = {"%s_%s" % (kind, letter): prefix + "%s.%s" % (name, part) for letter, name in names.items() for kind, part in (("W", "weight"), ("b", "bias"))}
-    with tempfile.TemporaryDirectory() as where:
-        config = os.path.join(where, "attnd.json")
-        with open(config, "w") as file:
-            json.dump({"default_weights": "minilm-0", "weights": [
-                {"name": "minilm-0", "source": "safetensors", "path": os.path.abspath(os.path.join(real_folder, "minilm-layer0.safetensors")),
-                 "num_heads": 12, "layout": "out_in", "tensors": tensors}]}, file)
-        with Attnd(binary, ["--config", config]) as server:
-            for entry in json.load(open(os.path.join(folder, "similarity", "real.json"))):
-                place = "real %s %s" % (entry["case"], entry["request"])
-                stored = tensors_of(os.path.join(real_folder, entry["case"] + "-layer0.safetensors"))
-                of = lambda name: {"shape": stored[name][0], "dtype": "f32", "base64": base64.b64encode(stored[name][1]).decode()}
-                request = {**entry["request"], "input": of("input")}
-                if "attention_mask" in stored:
-                    request["attention_mask"] = of("attention_mask")
-                got = post(server, place, request)
-                for member, wanted in entry["expect"].items():
-                    check(near(got.get(member), wanted, 2e-5), place, member)
 
 
 def forms(server):
@@ -247,7 +214,6 @@ def main():
         edges(server)
         wrong(server)
     limited(binary)
-    real(binary, folder)
     print("\n".join(faults[:40]) or "no fault")
     return 1 if faults else 0
 
