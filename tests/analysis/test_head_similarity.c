@@ -1,5 +1,5 @@
-/* Similarity beyond its values: the same bits on any number of lanes, cancellation, memory, equal heads, heads that
- * cannot be compared. Values are in test_similarity_golden.c. */
+/* Similarity beyond its values: what must hold of any matrix, the same bits on any number of lanes, cancellation,
+ * memory, equal heads, heads that cannot be compared. Values are in test_similarity_golden.c. */
 #include "analysis/head_similarity.h"
 #include "engine/kernels/kernels.h"
 #include "engine/lanes.h"
@@ -131,6 +131,110 @@ START_TEST(same_bits)
         free(together);
         free_scene(&scene);
     }
+}
+END_TEST
+
+/* Copies head from[h] of sequence order[b] to head h of sequence b. */
+static void rearrange(struct scene *to, const struct scene *from, const size_t *heads, const size_t *order)
+{
+    const size_t n_heads = to->maps.num_heads, length = to->rule.query_length, map = length * length,
+                 output = length * to->d_v;
+    for (size_t b = 0; b < to->rule.batch; b++)
+        for (size_t head = 0; head < n_heads; head++) {
+            const size_t at = b * n_heads + head, source = order[b] * n_heads + heads[head];
+            memcpy(to->weights + at * map, from->weights + source * map, map * sizeof(float));
+            memcpy(to->heads + at * output, from->heads + source * output, output * sizeof(float));
+        }
+}
+
+/* Symmetric to the bit, 1 or undefined on the diagonal, within its range; head 2 attends evenly and puts out nothing.
+ */
+static void expect_matrix(const struct similarity_question *question, const double *numbers, size_t heads)
+{
+    const bool signs = question->metric < SIMILARITY_JS;
+    for (size_t a = 0; a < heads; a++)
+        for (size_t b = 0; b < heads; b++) {
+            const double value = numbers[a * heads + b], mirrored = numbers[b * heads + a];
+            ck_assert(value == mirrored || (isnan(value) && isnan(mirrored)));
+            ck_assert(isnan(value) || (value <= 1 && value >= (signs ? -1 : 0)));
+            ck_assert(a != b || isnan(value) || value == 1);
+        }
+}
+
+/* Heads and sequences in another order: the same matrix in that order. */
+START_TEST(in_any_order)
+{
+    enum { BATCH = 3, HEADS = 37, LENGTH = 21, D_V = 4 };
+    struct similarity_question question;
+    struct error error;
+    if (!question_of(_i, &question))
+        return;
+    double *plain = malloc((HEADS * HEADS + 1) * sizeof *plain), *other = malloc((HEADS * HEADS + 1) * sizeof *other);
+    struct scene scene, moved;
+    make_scene(&scene, BATCH, HEADS, LENGTH, D_V);
+    make_scene(&moved, BATCH, HEADS, LENGTH, D_V);
+    for (size_t b = 0; b < BATCH; b++) {
+        float *even = scene.weights + (b * HEADS + 2) * LENGTH * LENGTH;
+        for (size_t i = 0; i < LENGTH * LENGTH; i++)
+            even[i] = 1.0f / LENGTH;
+        memset(scene.heads + (b * HEADS + 2) * LENGTH * D_V, 0, LENGTH * D_V * sizeof(float));
+    }
+    ck_assert_msg(run(&scene, &question, &parallel_serial, plain, &error), "%s", error.message);
+    expect_matrix(&question, plain, HEADS);
+    const bool even_is_defined = question.subject == SIMILARITY_OF_ATTENTION &&
+                                 (question.metric == SIMILARITY_COSINE || question.metric == SIMILARITY_JS ||
+                                  question.metric == SIMILARITY_HELLINGER);
+    ck_assert(isnan(plain[2 * HEADS + 2]) == !even_is_defined && isnan(plain[3]) == false);
+    for (uint64_t seed = 1; seed <= 4; seed++) {
+        struct random random = {seed};
+        size_t heads[HEADS], order[BATCH];
+        random_order(&random, heads, HEADS);
+        random_order(&random, order, BATCH);
+        rearrange(&moved, &scene, heads, order);
+        ck_assert_msg(run(&moved, &question, &parallel_serial, other, &error), "%s", error.message);
+        expect_matrix(&question, other, HEADS);
+        for (size_t a = 0; a < HEADS; a++)
+            for (size_t b = 0; b < HEADS; b++) {
+                const double wanted = plain[heads[a] * HEADS + heads[b]], got = other[a * HEADS + b];
+                ck_assert_msg(fabs(got - wanted) < 1e-6 || (isnan(got) && isnan(wanted)), "%zu, %zu: %.9g, not %.9g", a,
+                              b, got, wanted);
+            }
+        ck_assert(fabs(other[HEADS * HEADS] - plain[HEADS * HEADS]) < 1e-6);
+    }
+    free_scene(&moved);
+    free_scene(&scene);
+    free(other);
+    free(plain);
+}
+END_TEST
+
+/* Means over sequences are those of each alone, and so are pooled means over rows, sequences being as long. */
+START_TEST(of_each_sequence_alone)
+{
+    enum { BATCH = 4, HEADS = 6, LENGTH = 17, D_V = 3 };
+    struct similarity_question question;
+    struct error error;
+    double whole[HEADS * HEADS + 1], one[HEADS * HEADS + 1], sum[HEADS * HEADS + 1] = {0};
+    if (!question_of(_i, &question))
+        return;
+    if (question.reduction == SIMILARITY_POOLED && question.metric != SIMILARITY_JS &&
+        question.metric != SIMILARITY_HELLINGER)
+        return;
+    struct scene scene, alone;
+    make_scene(&scene, BATCH, HEADS, LENGTH, D_V);
+    make_scene(&alone, 1, HEADS, LENGTH, D_V);
+    ck_assert_msg(run(&scene, &question, &parallel_serial, whole, &error), "%s", error.message);
+    for (size_t b = 0; b < BATCH; b++) {
+        const size_t heads[HEADS] = {0, 1, 2, 3, 4, 5};
+        rearrange(&alone, &scene, heads, &b);
+        ck_assert_msg(run(&alone, &question, &parallel_serial, one, &error), "%s", error.message);
+        for (size_t i = 0; i <= HEADS * HEADS; i++)
+            sum[i] += one[i];
+    }
+    for (size_t i = 0; i <= HEADS * HEADS; i++)
+        ck_assert_msg(fabs(sum[i] / BATCH - whole[i]) < 1e-6, "%zu: %.9g, not %.9g", i, whole[i], sum[i] / BATCH);
+    free_scene(&alone);
+    free_scene(&scene);
 }
 END_TEST
 
@@ -295,6 +399,8 @@ Suite *suite(void)
     TCase *t = tcase_create("all");
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, same_bits, 0, QUESTIONS);
+    tcase_add_loop_test(t, in_any_order, 0, QUESTIONS);
+    tcase_add_loop_test(t, of_each_sequence_alone, 0, QUESTIONS);
     tcase_add_loop_test(t, cancelled, 0, QUESTIONS);
     tcase_add_loop_test(t, little_memory, 0, QUESTIONS);
     tcase_add_loop_test(t, equal_heads, 0, QUESTIONS);
