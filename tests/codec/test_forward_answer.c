@@ -123,7 +123,6 @@ static void expect_plain(const struct scene *s, const json_t *value, const float
     free(numbers);
 }
 
-/* The k largest by taking the best of the rest k times. */
 static void expect_top_k(const struct scene *s, const json_t *value, const float *data, const size_t *shape,
                          unsigned rank, size_t k)
 {
@@ -144,15 +143,11 @@ static void expect_top_k(const struct scene *s, const json_t *value, const float
         flatten(json_object_get(value, "keys"), kept_shape, rank, keys);
     }
     for (size_t row = 0; row < rows; row++) {
-        bool taken[64] = {false};
+        uint32_t wanted[64];
+        largest(data + row * width, width, k, wanted);
         for (size_t i = 0; i < k; i++) {
-            size_t best = width;
-            for (size_t j = 0; j < width; j++)
-                if (!taken[j] && (best == width || data[row * width + j] > data[row * width + best]))
-                    best = j;
-            taken[best] = true;
-            ck_assert(keys[row * k + i] == (double)best);
-            weights[row * k + i] = data[row * width + best];
+            ck_assert(keys[row * k + i] == wanted[i]);
+            weights[row * k + i] = data[row * width + wanted[i]];
         }
     }
     expect_plain(s, json_object_get(value, "weights"), weights, kept_shape, rank);

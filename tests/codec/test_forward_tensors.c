@@ -94,21 +94,14 @@ static const void *expect_entry(const struct file *file, const char *name, const
     return file->data + begin;
 }
 
-/* The k largest by taking the best of the rest k times. */
 static void expect_kept(const float *map, size_t rows, size_t width, size_t k, const void *keys, const void *weights)
 {
     for (size_t row = 0; row < rows; row++) {
-        bool taken[64] = {false};
-        for (size_t i = 0; i < k; i++) {
-            size_t best = width;
-            for (size_t j = 0; j < width; j++)
-                if (!taken[j] && (best == width || map[row * width + j] > map[row * width + best]))
-                    best = j;
-            taken[best] = true;
-            const uint32_t key = (uint32_t)best;
-            ck_assert_mem_eq((const char *)keys + 4 * (row * k + i), &key, 4);
-            ck_assert_mem_eq((const char *)weights + 4 * (row * k + i), map + row * width + best, 4);
-        }
+        uint32_t wanted[64];
+        largest(map + row * width, width, k, wanted);
+        ck_assert_mem_eq((const char *)keys + 4 * row * k, wanted, 4 * k);
+        for (size_t i = 0; i < k; i++)
+            ck_assert_mem_eq((const char *)weights + 4 * (row * k + i), map + row * width + wanted[i], 4);
     }
 }
 
