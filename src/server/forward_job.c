@@ -55,6 +55,18 @@ bool forward_job_take_results(struct forward_job *job, size_t bytes, struct erro
     return true;
 }
 
+bool forward_job_take_scratch(struct forward_job *job, bool counted, struct forward_scratch *scratch,
+                              struct error *error)
+{
+    return counted ? request_take_memory(job->request, scratch->bytes, true, &scratch->arena, error)
+                   : forward_job_too_large(error);
+}
+
+void forward_job_give_scratch(struct forward_job *job, struct forward_scratch *scratch)
+{
+    request_give_memory(job->request, scratch->bytes, &scratch->arena);
+}
+
 bool forward_job_check_flop(const struct forward_job *job, double flop, struct error *error)
 {
     const double limit = job->request->generation->config->limits.max_request_gflop, gflop = flop / 1e9;
@@ -245,31 +257,31 @@ static bool run_forward(struct forward_job *const *jobs, size_t count, bool obse
     const struct weight_set *set = jobs[0]->set;
     const struct forward_input *inputs[FORWARD_BATCH_JOBS];
     struct forward_result *results[FORWARD_BATCH_JOBS];
-    struct arena scratch;
-    size_t bytes, observing = 0;
+    struct forward_scratch scratch;
+    size_t observing = 0;
     bool computed;
     for (size_t i = 0; i < count; i++) {
         inputs[i] = &jobs[i]->input;
         results[i] = &jobs[i]->result;
     }
-    if (!forward_scratch_bytes(&set->shape, inputs, count, parallel->lanes, &bytes) ||
-        (observed && !live_observer_bytes(set->shape.num_heads, inputs, count, parallel->lanes, &observing)) ||
-        !size_add(bytes, observing, &bytes))
-        return forward_job_too_large(error);
-    if (!request_take_memory(jobs[0]->request, bytes, true, &scratch, error))
+    const bool counted =
+        forward_scratch_bytes(&set->shape, inputs, count, parallel->lanes, &scratch.bytes) &&
+        (!observed || live_observer_bytes(set->shape.num_heads, inputs, count, parallel->lanes, &observing)) &&
+        size_add(scratch.bytes, observing, &scratch.bytes);
+    if (!forward_job_take_scratch(jobs[0], counted, &scratch, error))
         return false;
     if (observed) {
         struct live_observer *observer =
-            live_observer_create(set->shape.num_heads, inputs, count, parallel->lanes, &scratch, error);
+            live_observer_create(set->shape.num_heads, inputs, count, parallel->lanes, &scratch.arena, error);
         const struct forward_observer interface = live_observer_interface(observer);
-        computed = observer &&
-                   forward_run_observed(set->layers[0], inputs, results, count, &interface, parallel, &scratch, error);
+        computed = observer && forward_run_observed(set->layers[0], inputs, results, count, &interface, parallel,
+                                                    &scratch.arena, error);
         if (computed)
             live_feed_take(jobs, count, observer);
     } else {
-        computed = forward_run(set->layers[0], inputs, results, count, parallel, &scratch, error);
+        computed = forward_run(set->layers[0], inputs, results, count, parallel, &scratch.arena, error);
     }
-    request_give_memory(jobs[0]->request, bytes, &scratch);
+    forward_job_give_scratch(jobs[0], &scratch);
     return computed;
 }
 

@@ -81,6 +81,17 @@ bool forward_job_too_large(struct error *error);
 /* Charges and takes job->results. */
 bool forward_job_take_results(struct forward_job *job, size_t bytes, struct error *error);
 
+/* Working memory of a computation, given back before the answer is made. */
+struct forward_scratch {
+    struct arena arena;
+    size_t bytes; /* of the request's share */
+};
+/* Takes scratch->bytes; `counted`: that number could be told, else it is more than any memory has. ERROR_TOO_LARGE,
+ * ERROR_BUDGET_FULL, ERROR_OUT_OF_MEMORY. */
+bool forward_job_take_scratch(struct forward_job *job, bool counted, struct forward_scratch *scratch,
+                              struct error *error);
+void forward_job_give_scratch(struct forward_job *job, struct forward_scratch *scratch);
+
 /* Runs the forwards of `count` jobs (at most FORWARD_BATCH_JOBS) of one weight set into their results. The working
  * memory is the first one's. */
 bool forward_job_run_forward(struct forward_job *const *jobs, size_t count, const struct parallel *parallel,

@@ -69,18 +69,16 @@ static bool compute(struct forward_job *forward, const struct parallel *parallel
 {
     struct importance_job *job = importance_job_of(forward);
     const struct forward_input *input = &forward->input;
-    struct arena scratch;
-    size_t bytes;
-    if (!forward_job_run_forward(&forward, 1, parallel, error))
-        return false;
-    if (!importance_scratch_bytes(&forward->set->shape, input, job->asked.method, job->asked.prune_plan,
-                                  parallel->lanes, &bytes))
-        return forward_job_too_large(error);
-    if (!request_take_memory(forward->request, bytes, true, &scratch, error))
+    struct forward_scratch scratch;
+    if (!forward_job_run_forward(&forward, 1, parallel, error) ||
+        !forward_job_take_scratch(forward,
+                                  importance_scratch_bytes(&forward->set->shape, input, job->asked.method,
+                                                           job->asked.prune_plan, parallel->lanes, &scratch.bytes),
+                                  &scratch, error))
         return false;
     bool computed = importance_run(forward->set->layers[0], input, job->asked.method, &forward->result, parallel,
-                                   &scratch, &job->found, error);
-    request_give_memory(forward->request, bytes, &scratch);
+                                   &scratch.arena, &job->found, error);
+    forward_job_give_scratch(forward, &scratch);
     return computed;
 }
 

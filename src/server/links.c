@@ -65,16 +65,13 @@ static bool compute(struct forward_job *forward, const struct parallel *parallel
 {
     struct links_job *job = links_job_of(forward);
     struct head_maps *maps = &job->maps.maps;
-    struct arena scratch;
-    size_t bytes;
-    if (!maps_job_run(&job->maps, parallel, error))
+    struct forward_scratch scratch;
+    if (!maps_job_run(&job->maps, parallel, error) ||
+        !forward_job_take_scratch(forward, head_links_scratch_bytes(maps, parallel->lanes, &scratch.bytes), &scratch,
+                                  error))
         return false;
-    if (!head_links_scratch_bytes(maps, parallel->lanes, &bytes))
-        return forward_job_too_large(error);
-    if (!request_take_memory(forward->request, bytes, true, &scratch, error))
-        return false;
-    bool computed = head_links_run(maps, parallel, &scratch, &job->found, error);
-    request_give_memory(forward->request, bytes, &scratch);
+    bool computed = head_links_run(maps, parallel, &scratch.arena, &job->found, error);
+    forward_job_give_scratch(forward, &scratch);
     return computed;
 }
 

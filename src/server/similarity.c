@@ -70,15 +70,15 @@ static bool reserve(struct forward_job *forward, struct error *error)
 static bool compare(struct similarity_job *job, const struct parallel *parallel, struct error *error)
 {
     struct forward_job *forward = &job->maps.forward;
-    struct arena scratch;
-    size_t bytes;
-    if (!head_similarity_bytes(&job->asked.question, &job->maps.maps, output_width(forward), parallel->lanes, &bytes))
-        return forward_job_too_large(error);
-    if (!request_take_memory(forward->request, bytes, true, &scratch, error))
+    struct forward_scratch scratch;
+    const bool counted = head_similarity_bytes(&job->asked.question, &job->maps.maps, output_width(forward),
+                                               parallel->lanes, &scratch.bytes);
+    if (!forward_job_take_scratch(forward, counted, &scratch, error))
         return false;
-    const bool compared = head_similarity_run(&job->asked.question, &job->maps.maps, forward->result.heads,
-                                              output_width(forward), parallel, &scratch, &job->found.similarity, error);
-    request_give_memory(forward->request, bytes, &scratch);
+    const bool compared =
+        head_similarity_run(&job->asked.question, &job->maps.maps, forward->result.heads, output_width(forward),
+                            parallel, &scratch.arena, &job->found.similarity, error);
+    forward_job_give_scratch(forward, &scratch);
     return compared;
 }
 
@@ -87,16 +87,12 @@ static bool compute(struct forward_job *forward, const struct parallel *parallel
     struct similarity_job *job = similarity_job_of(forward);
     struct similarity_found *found = &job->found;
     const double *similarity = found->similarity.similarity;
-    struct arena prepared;
-    size_t bytes;
-    if (!maps_job_run(&job->maps, parallel, error))
+    struct forward_scratch prepared;
+    if (!maps_job_run(&job->maps, parallel, error) ||
+        !forward_job_take_scratch(forward, head_maps_bytes(&job->maps.maps, &prepared.bytes), &prepared, error))
         return false;
-    if (!head_maps_bytes(&job->maps.maps, &bytes))
-        return forward_job_too_large(error);
-    if (!request_take_memory(forward->request, bytes, true, &prepared, error))
-        return false;
-    const bool compared = head_maps_prepare(&job->maps.maps, &prepared, error) && compare(job, parallel, error);
-    request_give_memory(forward->request, bytes, &prepared);
+    const bool compared = head_maps_prepare(&job->maps.maps, &prepared.arena, error) && compare(job, parallel, error);
+    forward_job_give_scratch(forward, &prepared);
     if (!compared)
         return false;
     found->n_clusters = head_clusters(similarity, found->num_heads, job->asked.threshold, found->clusters);

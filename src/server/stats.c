@@ -61,17 +61,14 @@ static bool compute(struct forward_job *forward, const struct parallel *parallel
     struct stats_job *job = stats_job_of(forward);
     struct head_maps *maps = &job->maps.maps;
     const size_t n_heads = maps_job_heads(&job->maps);
-    struct arena scratch;
-    size_t bytes;
-    if (!maps_job_run(&job->maps, parallel, error))
+    struct forward_scratch scratch;
+    if (!maps_job_run(&job->maps, parallel, error) ||
+        !forward_job_take_scratch(
+            forward, head_statistics_scratch_bytes(maps, n_heads, parallel->lanes, &scratch.bytes), &scratch, error))
         return false;
-    if (!head_statistics_scratch_bytes(maps, n_heads, parallel->lanes, &bytes))
-        return forward_job_too_large(error);
-    if (!request_take_memory(forward->request, bytes, true, &scratch, error))
-        return false;
-    bool computed = head_statistics_run(maps, maps_job_selection(&job->maps), n_heads, parallel, &scratch,
+    bool computed = head_statistics_run(maps, maps_job_selection(&job->maps), n_heads, parallel, &scratch.arena,
                                         &job->found.statistics, error);
-    request_give_memory(forward->request, bytes, &scratch);
+    forward_job_give_scratch(forward, &scratch);
     job->found.rule = &forward->input;
     job->found.n_heads = n_heads;
     job->found.n_rows = maps->n_rows;
