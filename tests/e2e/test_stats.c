@@ -7,8 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STATS "/v1/heads/stats"
-#define LINKS "/v1/heads/links"
+#define STATS      "/v1/heads/stats"
+#define LINKS      "/v1/heads/links"
+#define SIMILARITY "/v1/heads/similarity"
+#define IMPORTANCE "/v1/heads/importance"
 
 static json_t *post(const struct server_process *server, const char *path, const char *body)
 {
@@ -131,6 +133,66 @@ START_TEST(maps_agree_with_forwards)
 }
 END_TEST
 
+/* With " for every '. */
+static struct reply post_quoted(const struct server_process *server, const char *path, const char *text)
+{
+    char *body = strdup(text);
+    for (char *c = body; *c; c++)
+        if (*c == '\'')
+            *c = '"';
+    struct reply reply = http_post(server, path, body);
+    free(body);
+    return reply;
+}
+
+/* Unusual, but right: a causal map that is not said to be one, one head, one token, no row left. What is undefined is
+ * null. */
+START_TEST(unusual)
+{
+    static const struct {
+        const char *body;
+        int rows;
+        const char *nulls; /* statistics, with spaces; of the others none is */
+    } cases[] = {
+        {"{'attention':[[[1,0,0],[0.5,0.5,0],[0.25,0.25,0.5]]]}", 3, ""},
+        {"{'attention':[[[1]]]}", 1,
+         " normalized_entropy hoyer previous_mass next_mass uniform_previous_mass uniform_next_mass "},
+        {"{'attention':[[[0.5,0.5],[0.5,0.5]]],'exclude':[0,1]}", 0, NULL},
+        {"{'attention':[[[0,0],[0,0]]]}", 0, NULL},
+    };
+    struct server_process *server = server_process_start(NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct reply reply = post_quoted(server, STATS, cases[i].body);
+        ck_assert_msg(reply.status == 200, "%s: status %ld", cases[i].body, reply.status);
+        json_t *answer = reply_json(&reply), *value;
+        json_t *head = json_array_get(member(answer, "heads"), 0);
+        const char *name;
+        ck_assert_int_eq(json_integer_value(member(answer, "n_rows")), cases[i].rows);
+        ck_assert_uint_eq(json_array_size(member(answer, "heads")), 1);
+        json_object_foreach(head, name, value)
+        {
+            char spaced[64];
+            snprintf(spaced, sizeof spaced, " %s ", name);
+            const bool count = strcmp(name, "head") == 0 || strcmp(name, "n_rows") == 0;
+            const bool undefined = !count && (!cases[i].nulls || strstr(cases[i].nulls, spaced));
+            ck_assert_msg(json_is_null(value) == undefined, "%s: %s", cases[i].body, name);
+        }
+        ck_assert_uint_ge(json_object_size(head), 23);
+        json_decref(answer);
+        reply_free(&reply);
+
+        reply = post_quoted(server, LINKS, cases[i].body);
+        ck_assert_msg(reply.status == 200, "%s: status %ld", cases[i].body, reply.status);
+        answer = reply_json(&reply);
+        const json_t *links = member(json_array_get(member(answer, "heads"), 0), "links");
+        ck_assert((json_array_size(links) > 0) == (cases[i].rows > 0));
+        json_decref(answer);
+        reply_free(&reply);
+    }
+    server_process_stop(server);
+}
+END_TEST
+
 START_TEST(refused)
 {
     static const struct {
@@ -149,18 +211,50 @@ START_TEST(refused)
         {STATS, "{'attention':[[[NaN]]]}", 400, NULL, NULL},
         {LINKS, "{'attention':[[[1,0],[0,1]]],'tokens':[['a']]}", 422, "/tokens/0", "2"},
         {LINKS, "{'attention':[[[1,0],[0,1]]],'per_position':true}", 422, "/per_position", "per_position"},
+        {LINKS, "{'attention':[[[1,0],[0,1]]],'tokens':[['a','b'],['a','b']]}", 422, "/tokens", "2"},
+        {LINKS, "{'attention':[[[1,0],[0,1]]],'tokens':[['a','b','c']]}", 422, "/tokens/0", "3"},
+        {LINKS, "{'attention':[[[1,0],[0,1]]],'words':[[[0,1]]],'tokens':[['a','b','c']]}", 422, "/tokens/0", "3"},
+        {LINKS, "{'attention':[[[1,0],[0,1]]],'min_weight':1.5}", 422, "/min_weight", "1.5"},
+        {LINKS, "{'attention':[[[1,0],[0,1]]],'top_k':0}", 422, "/top_k", "0"},
+        {SIMILARITY, "{'attention':[[[1,0],[0,1]]],'metric':'pearsn'}", 422, "/metric", "\"pearson\"?"},
+        {SIMILARITY, "{'attention':[[[1,0],[0,1]]],'threshold':-1.5}", 422, "/threshold", "-1.5"},
+        {IMPORTANCE, "{'input':[[1]],'method':'unifrom'}", 422, "/method", "\"uniform\"?"},
+        {IMPORTANCE, "{'input':[[1]],'metod':'zero'}", 422, "/metod", "\"method\"?"},
+        {IMPORTANCE, "{'input':[[1]],'prune_plan':true,'tolerance':-1}", 422, "/tolerance", "-1"},
     };
+    /* The same of all that analyse maps. */
+    static const struct {
+        const char *body, *pointer, *word;
+    } of_maps[] = {
+        {"{'attention':[[[[0.5,0.5]],[[0.5,0.5]]],[[[0.5,0.5]],[[0.5,0.25]]]]}", "/attention/1/1/0",
+         "batch 1, head 1, row 0 sums to 0.75"},
+        {"{'attention':[[[0.5,0.46],[1,0]]]}", "/attention/0/0", "renormalize"},
+        {"{'attention':[[[0.5,0.4],[1,0]]],'renormalize':true}", "/attention/0/0", "0.9"},
+        {"{'attention':[[[1.5,-0.5],[1,0]]]}", "/attention/0/0", "-0.5"},
+        {"{'attention':{'shape':[1,1,2],'base64':'AADAfwAAgD8='}}", "/attention", "index 0"}, /* a NaN */
+        {"{'attention':[[[1,0],[0.5,0.5]],[[0.5,0.5],[0.5,0.5]]],'causal':true}", "/attention/1/0", "causal"},
+        {"{'attention':[[[1,0],[0,1]]],'words':[[[0,1],[1]]]}", "/words/0", "1"},
+        {"{'attention':[[[1,0],[0,1]]],'words':[[[0]]]}", "/words/0", "1"},
+        {"{'attention':[[[1,0],[0,1]]],'words':[[[0],[1]],[[0],[1]]]}", "/words", "2"},
+        {"{'attention':[[[1,0],[0,1]]],'exclude':[2]}", "/exclude/0", "2"},
+        {"{'attention':[[[1,0],[0,1]]],'exclude':[-1]}", "/exclude/0", "-1"},
+        {"{'attention':[[[1,0],[0,1]]],'exclude':[[0],[1]]}", "/exclude", "2"},
+        {"{'attention':[[[1,0],[0,1]]],'exlude':[0]}", "/exlude", "\"exclude\"?"},
+        {"{'attention':[[[1,0],[0,1]]],'attention_mask':[1]}", "/attention_mask", "1"},
+    };
+    static const char *const paths[] = {STATS, LINKS, SIMILARITY};
     struct server_process *server = server_process_start(NULL);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char *body = strdup(cases[i].body);
-        for (char *c = body; *c; c++)
-            if (*c == '\'')
-                *c = '"';
-        struct reply reply = http_post(server, cases[i].path, body);
+        struct reply reply = post_quoted(server, cases[i].path, cases[i].body);
         expect_problem(&reply, cases[i].status, cases[i].pointer, cases[i].word, cases[i].body);
         reply_free(&reply);
-        free(body);
     }
+    for (size_t i = 0; i < sizeof of_maps / sizeof *of_maps; i++)
+        for (size_t path = 0; path < 3; path++) {
+            struct reply reply = post_quoted(server, paths[path], of_maps[i].body);
+            expect_problem(&reply, 422, of_maps[i].pointer, of_maps[i].word, of_maps[i].body);
+            reply_free(&reply);
+        }
     struct reply reply = http_get(server, LINKS);
     expect_problem(&reply, 405, NULL, NULL, "GET");
     reply_free(&reply);
@@ -210,6 +304,7 @@ Suite *suite(void)
     Suite *s = suite_create("e2e/stats");
     TCase *c = tcase_create("stats");
     tcase_add_test(c, maps_agree_with_forwards);
+    tcase_add_test(c, unusual);
     tcase_add_test(c, refused);
     tcase_add_test(c, limits);
     suite_add_tcase(s, c);
