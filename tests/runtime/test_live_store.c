@@ -1,6 +1,7 @@
 /* Windows by a clock of the test's own, any number of threads that add, readers beside them. */
 #include "runtime/live_store.h"
 
+#include "engine/random.h"
 #include "suite.h"
 
 #include <math.h>
@@ -146,6 +147,77 @@ START_TEST(a_reset_empties_all_of_it)
 }
 END_TEST
 
+/* What was not summed up counts in the slice in which it came, and by itself changes nothing else. */
+START_TEST(skipped_sequences_count_where_they_came)
+{
+    const uint64_t start = SECOND;
+    struct live_store *store = new_store((unsigned)_i + 1, start);
+    live_store_skip(store, 3, start);
+    add(store, 1, start + 100 * SECOND);
+    live_store_skip(store, 4, start + 100 * SECOND);
+    static const struct {
+        const struct live_part *part;
+        uint64_t second;
+        double skipped, rows;
+    } cases[] = {{&all, 101, 7, 1},      {&window, 101, 7, 1}, {&baseline, 101, 0, 0}, {&window, 301, 4, 1},
+                 {&baseline, 301, 3, 0}, {&window, 501, 0, 0}, {&baseline, 501, 7, 1}, {&all, 501, 7, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct live_sums sums = new_sums();
+        struct live_stamp stamp;
+        uint64_t since;
+        live_store_read(store, cases[i].part, start + cases[i].second * SECOND, &sums, &stamp, &since);
+        ck_assert(sums.counts.skipped == cases[i].skipped && sums.counts.rows == cases[i].rows);
+        free_sums(&sums);
+    }
+    live_store_release(store);
+}
+END_TEST
+
+/* Every part of the window ends now, and the window and the baseline are all there is. */
+START_TEST(parts_of_random_traffic_add_up)
+{
+    struct random random = {(uint64_t)_i + 1};
+    struct live_store *store = new_store(3, 0);
+    double by_slice[200] = {0}, all_rows = 0;
+    uint64_t now = 0;
+    for (size_t i = 0; i < 300; i++) {
+        now += random_size(&random, 0, 40) * (SECOND / 2);
+        const double rows = (double)random_size(&random, 1, 9);
+        add(store, rows, now);
+        by_slice[now / (30 * SECOND)] += rows;
+        all_rows += rows;
+        if (i % 7)
+            continue;
+        const uint64_t slice = now / (30 * SECOND);
+        double within = 0;
+        for (unsigned slices = 1; slices <= LIVE_SLICES; slices++) {
+            uint64_t since;
+            within += slices <= slice + 1 ? by_slice[slice + 1 - slices] : 0;
+            ck_assert(rows_of(store, (struct live_part){LIVE_WINDOW, slices}, now, &since) == within);
+            ck_assert(since == (slices <= slice + 1 ? (slice + 1 - slices) * 30 * SECOND : 0));
+        }
+        ck_assert(rows_of(store, baseline, now, NULL) == all_rows - within);
+        ck_assert(rows_of(store, all, now, NULL) == all_rows);
+    }
+    live_store_release(store);
+}
+END_TEST
+
+/* A store is there for whoever holds it, though others have let it go. */
+START_TEST(the_last_holder_frees_it)
+{
+    struct live_store *store = new_store(2, 0), *mine = live_store_hold(store);
+    ck_assert_ptr_eq(mine, store);
+    ck_assert(live_store_num_heads(store) == HEADS && live_store_num_layers(store) == 1);
+    live_store_release(store);
+    add(mine, 2, SECOND);
+    ck_assert(rows_of(mine, all, SECOND, NULL) == 2);
+    live_store_release(mine);
+    ck_assert_ptr_null(live_store_hold(NULL));
+    live_store_release(NULL);
+}
+END_TEST
+
 START_TEST(samples_are_spread_evenly)
 {
     struct live_store *store = new_store(1, 0);
@@ -240,6 +312,9 @@ Suite *suite(void)
     tcase_add_loop_test(t, slices_leave_the_window_for_the_baseline, 0, 3);
     tcase_add_test(t, stamps_change_with_what_is_read);
     tcase_add_test(t, a_reset_empties_all_of_it);
+    tcase_add_loop_test(t, skipped_sequences_count_where_they_came, 0, 3);
+    tcase_add_loop_test(t, parts_of_random_traffic_add_up, 0, 5);
+    tcase_add_test(t, the_last_holder_frees_it);
     tcase_add_test(t, samples_are_spread_evenly);
     tcase_add_test(t, nothing_is_lost_while_others_read);
     tcase_add_test(t, memory_is_shards_and_eleven);
