@@ -68,20 +68,6 @@ static inline void fill_scene(struct scene *s)
                                         .fully_masked_rows = 3};
 }
 
-/* Keys [k] of the k largest numbers of a row [width], at most 64, by taking the best of the rest k times. */
-static inline void largest(const float *row, size_t width, size_t k, uint32_t *keys)
-{
-    bool taken[64] = {false};
-    for (size_t i = 0; i < k; i++) {
-        size_t best = width;
-        for (size_t j = 0; j < width; j++)
-            if (!taken[j] && (best == width || row[j] > row[best]))
-                best = j;
-        taken[best] = true;
-        keys[i] = (uint32_t)best;
-    }
-}
-
 static inline void free_scene(struct scene *s)
 {
     for (unsigned i = 0; i < FORWARD_RETURN_COUNT; i++)

@@ -1,6 +1,7 @@
 /* Answers read back by jansson: members, shapes, every number, and the length that was predicted. */
 #include "codec/expect.h"
 #include "codec/forward_answer.h"
+#include "codec/largest.h"
 #include "codec/scene.h"
 
 #include <jansson.h>
@@ -143,7 +144,7 @@ static void expect_top_k(const struct scene *s, const json_t *value, const float
         flatten(json_object_get(value, "keys"), kept_shape, rank, keys);
     }
     for (size_t row = 0; row < rows; row++) {
-        uint32_t wanted[64];
+        uint32_t wanted[LARGEST_ROW];
         largest(data + row * width, width, k, wanted);
         for (size_t i = 0; i < k; i++) {
             ck_assert(keys[row * k + i] == wanted[i]);

@@ -1,6 +1,7 @@
 /* Answers as safetensors, taken apart by jansson and by hand: header, offsets, every bit of every tensor. */
 #include "codec/expect.h"
 #include "codec/forward_tensors.h"
+#include "codec/largest.h"
 #include "codec/scene.h"
 
 #include <jansson.h>
@@ -97,7 +98,7 @@ static const void *expect_entry(const struct file *file, const char *name, const
 static void expect_kept(const float *map, size_t rows, size_t width, size_t k, const void *keys, const void *weights)
 {
     for (size_t row = 0; row < rows; row++) {
-        uint32_t wanted[64];
+        uint32_t wanted[LARGEST_ROW];
         largest(map + row * width, width, k, wanted);
         ck_assert_mem_eq((const char *)keys + 4 * row * k, wanted, 4 * k);
         for (size_t i = 0; i < k; i++)

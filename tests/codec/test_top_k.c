@@ -1,37 +1,28 @@
+#include "codec/largest.h"
 #include "codec/top_k.h"
 #include "suite.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define LONGEST 97
-
-/* Selection by taking the best of the rest k times. */
 static void check(const float *row, size_t n, size_t k)
 {
-    uint32_t keys[LONGEST];
-    float weights[LONGEST];
-    bool taken[LONGEST] = {false};
+    uint32_t keys[LARGEST_ROW], wanted[LARGEST_ROW];
+    float weights[LARGEST_ROW];
     top_k_select(row, n, k, keys, weights);
-    for (size_t i = 0; i < k; i++) {
-        size_t best = n;
-        for (size_t j = 0; j < n; j++)
-            if (!taken[j] && (best == n || row[j] > row[best]))
-                best = j;
-        taken[best] = true;
-        if (keys[i] != best || memcmp(&weights[i], &row[best], sizeof *row) != 0)
-            ck_abort_msg("place %zu of %zu of %zu: expected key %zu, got %u with %g", i, k, n, best, keys[i],
+    largest(row, n, k, wanted);
+    for (size_t i = 0; i < k; i++)
+        if (keys[i] != wanted[i] || memcmp(&weights[i], &row[wanted[i]], sizeof *row) != 0)
+            ck_abort_msg("place %zu of %zu of %zu: expected key %u, got %u with %g", i, k, n, wanted[i], keys[i],
                          (double)weights[i]);
-    }
 }
 
 /* Few different values: ties everywhere. */
 START_TEST(test_random_rows)
 {
-    float row[LONGEST];
+    float row[LARGEST_ROW];
     srand((unsigned)_i);
-    for (size_t n = 1; n <= LONGEST; n += 3) {
+    for (size_t n = 1; n <= LARGEST_ROW; n += 3) {
         for (size_t j = 0; j < n; j++)
             row[j] = (float)(rand() % (_i ? 5 : 1000000)) / 4;
         for (size_t k = 1; k <= n; k++)
@@ -42,16 +33,16 @@ END_TEST
 
 START_TEST(test_orders)
 {
-    float up[LONGEST], down[LONGEST], same[LONGEST];
-    for (size_t j = 0; j < LONGEST; j++) {
+    float up[LARGEST_ROW], down[LARGEST_ROW], same[LARGEST_ROW];
+    for (size_t j = 0; j < LARGEST_ROW; j++) {
         up[j] = (float)j;
         down[j] = -(float)j;
         same[j] = 0.25f;
     }
-    for (size_t k = 1; k <= LONGEST; k++) {
-        check(up, LONGEST, k);
-        check(down, LONGEST, k);
-        check(same, LONGEST, k);
+    for (size_t k = 1; k <= LARGEST_ROW; k++) {
+        check(up, LARGEST_ROW, k);
+        check(down, LARGEST_ROW, k);
+        check(same, LARGEST_ROW, k);
     }
 }
 END_TEST
