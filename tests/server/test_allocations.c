@@ -344,6 +344,37 @@ static void expect_survived(size_t n, bool happened, const char *answer, size_t 
     ck_assert_msg(happened || right, "without a failure: %.200s", answer);
 }
 
+/* A server with workers that have no memory yet. */
+static struct server *start_fresh(struct sockaddr_in *to)
+{
+    struct error error;
+    start_workers();
+    struct server *server = start(&error);
+    ck_assert_ptr_nonnull(server);
+    *to = place_of(server);
+    return server;
+}
+
+static void stop_all(struct server *server)
+{
+    server_drain(server);
+    server_stop(server);
+    stop_workers();
+    ck_assert_uint_eq(budget.used, 0);
+}
+
+/* One exchange in which the n-th allocation fails: whether it came to that. *got: the bytes of the answer. */
+static bool exchange_failing(size_t n, const struct sockaddr_in *to, const char *request, size_t length, char *answer,
+                             size_t size, const char *wanted, size_t *got)
+{
+    fail_alloc_at(n);
+    *got = exchange(to, request, length, answer, size);
+    const bool happened = fail_alloc_happened();
+    fail_alloc_at(0);
+    expect_survived(n, happened, answer, *got, wanted);
+    return happened;
+}
+
 START_TEST(answers)
 {
     static char request[16384], control[4096], answer[1 << 20];
@@ -358,23 +389,14 @@ START_TEST(answers)
 
     size_t failures = 0;
     for (size_t n = 1; n < MOST; n++) {
-        struct error error;
-        start_workers();
-        struct server *server = start(&error);
-        ck_assert_ptr_nonnull(server);
-        const struct sockaddr_in to = place_of(server);
-        fail_alloc_at(n);
-        size_t got = exchange(&to, request, length, answer, sizeof answer);
-        bool happened = fail_alloc_happened();
-        fail_alloc_at(0);
-        expect_survived(n, happened, answer, got, TRIES[_i].wanted);
+        struct sockaddr_in to;
+        size_t got;
+        struct server *server = start_fresh(&to);
+        const bool happened = exchange_failing(n, &to, request, length, answer, sizeof answer, TRIES[_i].wanted, &got);
         exchange(&to, control, control_length, answer, sizeof answer);
         ck_assert_msg(strncmp(answer, "HTTP/1.1 200", 12) == 0 && strstr(answer, "\"output\":[["),
                       "after failure %zu: %.700s", n, answer);
-        server_drain(server);
-        server_stop(server);
-        stop_workers();
-        ck_assert_uint_eq(budget.used, 0);
+        stop_all(server);
         if (!happened)
             break;
         failures++;
@@ -404,29 +426,20 @@ START_TEST(reload)
     memset(strstr(forward, mask), ' ', sizeof mask - 1); /* such traffic would not be counted */
     config.weights[0].seed = 43;                         /* when it is loaded again */
     for (size_t n = 1; n < MOST; n++) {
-        struct error error;
-        start_workers();
-        struct server *server = start(&error);
-        ck_assert_ptr_nonnull(server);
-        const struct sockaddr_in to = address_of(server);
+        struct sockaddr_in to;
+        size_t got;
+        struct server *server = start_fresh(&to);
         exchange(&to, forward, forward_length, answer, sizeof answer);
         ck_assert(says(&to, HEAD("GET /v1/heads/stats") "\r\n", "\"n_rows\":1,"));
-        fail_alloc_at(n);
-        size_t got = exchange(&to, request, length, answer, sizeof answer);
-        bool happened = fail_alloc_happened();
-        fail_alloc_at(0);
-        expect_survived(n, happened, answer, got, "HTTP/1.1 200");
+        const bool happened = exchange_failing(n, &to, request, length, answer, sizeof answer, "HTTP/1.1 200", &got);
         const bool loaded = !says(&to, HEAD("GET /v1/weights/demo") "\r\n", registry.sets[0]->digest);
         ck_assert_msg(got == 0 || loaded == (strncmp(answer, "HTTP/1.1 200", 12) == 0), "failure %zu: %.400s", n,
                       answer);
         ck_assert_msg(says(&to, HEAD("GET /v1/heads/stats") "\r\n", loaded ? "\"n_rows\":0," : "\"n_rows\":1,"),
                       "after failure %zu, %s", n, loaded ? "loaded" : "not loaded");
         exchange(&to, forward, forward_length, answer, sizeof answer);
-        ck_assert_msg(strncmp(answer, "HTTP/1.1 200", 12) == 0, "after failure %zu: %.200s", n, answer);
-        server_drain(server);
-        server_stop(server);
-        stop_workers();
-        ck_assert_uint_eq(budget.used, 0);
+        ck_assert_msg(strncmp(answer, "HTTP/1.1 200", 12) == 0, "after failure %zu: %.700s", n, answer);
+        stop_all(server);
         if (!happened)
             break;
         failures++;
@@ -440,11 +453,8 @@ END_TEST
 START_TEST(a_steady_state_allocates_nothing)
 {
     static char request[4096], answer[1 << 16];
-    struct error error;
-    start_workers();
-    struct server *server = start(&error);
-    ck_assert_ptr_nonnull(server);
-    const struct sockaddr_in to = place_of(server);
+    struct sockaddr_in to;
+    struct server *server = start_fresh(&to);
     size_t length = _i == 4   ? infer_request(request, sizeof request, true)
                     : _i == 3 ? gzip_request(request, sizeof request)
                     : _i == 2 ? importance_request(request, sizeof request)
@@ -470,9 +480,7 @@ START_TEST(a_steady_state_allocates_nothing)
     close(client);
     ck_assert_uint_eq(right, 60);
     ck_assert_uint_eq(allocations, 0);
-    server_drain(server);
-    server_stop(server);
-    stop_workers();
+    stop_all(server);
 }
 END_TEST
 
