@@ -5,6 +5,7 @@
 #include "base/size.h"
 #include "codec/json_document.h"
 #include "codec/state_members.h"
+#include "json/pointer.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -283,21 +284,6 @@ static bool read_settings(const json_t *body, struct live_merge *merge, struct e
     return true;
 }
 
-/* The pointer of a member of the body (RFC 6901, sections 3 and 4), cut where it does not fit. json/reader.h has it
- * too, and names that jansson has as well. */
-static void point_at(const char *key, char *pointer, size_t capacity)
-{
-    size_t at = 0;
-    pointer[at++] = '/';
-    for (const char *c = key; *c && at + 3 < capacity; c++) {
-        const bool escaped = *c == '~' || *c == '/';
-        if (escaped)
-            pointer[at++] = '~';
-        pointer[at++] = !escaped ? *c : *c == '~' ? '0' : '1';
-    }
-    pointer[at] = '\0';
-}
-
 static bool check_members(const json_t *body, struct error *error)
 {
     static const char *const known[] = {"states", "metric", "threshold"};
@@ -309,8 +295,8 @@ static bool check_members(const json_t *body, struct error *error)
         if (strcmp(key, known[0]) == 0 || strcmp(key, known[1]) == 0 || strcmp(key, known[2]) == 0)
             continue;
         const char *nearest = nearest_name(key, known, 3);
-        point_at(key, pointer, sizeof pointer);
-        return error_set_at(error, ERROR_UNKNOWN_MEMBER, pointer, "unknown member \"%.100s\"%s%s%s", key,
+        return error_set_at(error, ERROR_UNKNOWN_MEMBER, json_pointer_of(key, pointer, sizeof pointer),
+                            "unknown member \"%.100s\"%s%s%s", key,
                             nearest ? "; did you mean \"" : "; known: states, metric, threshold",
                             nearest ? nearest : "", nearest ? "\"?" : "");
     }
@@ -320,8 +306,8 @@ static bool check_members(const json_t *body, struct error *error)
 bool live_merge_read(const char *body, size_t length, struct live_merge *merge, struct error *error)
 {
     json_error_t fault;
-    *merge = (struct live_merge){0};
     bool out_of_memory;
+    *merge = (struct live_merge){0};
     json_t *document = json_document_read(body, length, &fault, &out_of_memory);
     if (out_of_memory)
         return error_out_of_memory(error);

@@ -26,6 +26,7 @@
 #define ATTND_JSON_READER_H
 
 #include "base/error.h"
+#include "json/pointer.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -122,8 +123,6 @@ bool json_finish(struct json_reader *r, struct error *error);
 
 /* The JSON Pointer of the value being read ("" at the root), cut where it does not fit; returns `buffer`. */
 char *json_pointer(const struct json_reader *r, char *buffer, size_t size);
-/* The JSON Pointer of a member of the root, whose name is plain text, in the same way. */
-char *json_pointer_of(const char *name, char *buffer, size_t size);
 /* The line (from 1) of the byte at `place`, a position in the text; of the key or element being read: json_line(r,
  * r->at). */
 size_t json_line(const struct json_reader *r, const char *place);
