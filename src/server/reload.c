@@ -117,9 +117,7 @@ static bool publish(struct reading *reading, struct settings *settings)
     if (!next)
         return false;
     if (!live_sets_update(server->live, settings->config, &next->registry)) {
-        reading->registry = next->registry; /* to be freed by end() */
-        next->registry = (struct weights_registry){0};
-        next->settings = NULL;
+        next->settings = NULL; /* the caller's still */
         generation_free(next);
         return false;
     }
