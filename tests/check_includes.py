@@ -13,7 +13,7 @@ CODEC = JSON | {"engine", "analysis"}
 CONFIG = JSON
 WEIGHTS = JSON | {"engine", "codec", "config"}
 RUNTIME = BASE | {"engine", "analysis"}
-TELEMETRY = BASE
+TELEMETRY = JSON
 SERVER = WEIGHTS | CODEC | {"weights", "runtime", "telemetry"}
 ALLOWED = {
     "base": set(), "json": BASE, "engine": ENGINE, "analysis": ANALYSIS, "codec": CODEC, "config": CONFIG, "weights": WEIGHTS,

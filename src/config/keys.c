@@ -74,7 +74,7 @@ static const struct config_key keys[] = {
     CHOICE(live, access, "public", "public", "admin"),
     INTEGER(live, max_heads, 0, 65536, "1024"),
 
-    CHOICE(metrics, heads, "auto", "auto", "all", "none"),
+    CHOICE(metrics, heads, "auto", "auto", "on", "off"),
 
     CHOICE(log, level, "info", "debug", "info", "warning", "error"),
     CHOICE(log, format, "json", "json", "text"),

@@ -72,6 +72,7 @@ struct live_store *live_store_create(const struct live_store_options *options, s
         goto fail;
     }
     store->options = *options;
+    live_history_hold(options->history);
     store->slice_ns = (uint64_t)(options->slice_s * 1e9);
     store->slice_ns = store->slice_ns ? store->slice_ns : 1;
     store->origin = store->since = options->now;
@@ -102,6 +103,19 @@ fail:
     return NULL;
 }
 
+/* What is about to be forgotten stays in the totals. */
+static void keep(const struct live_store *store, const struct live_sums *sums)
+{
+    if (store->options.history && !live_sums_are_empty(sums))
+        live_history_add(store->options.history, sums);
+}
+
+static void empty(const struct live_store *store, struct live_sums *sums)
+{
+    keep(store, sums);
+    live_sums_clear(sums);
+}
+
 struct live_store *live_store_hold(struct live_store *store)
 {
     if (store)
@@ -113,12 +127,24 @@ void live_store_release(struct live_store *store)
 {
     if (!store || atomic_fetch_sub(&store->holders, 1) > 1)
         return;
-    for (size_t i = 0; i < store->n_places; i++)
+    keep(store, &store->baseline);
+    for (size_t i = 0; i < LIVE_SLICES; i++)
+        if (i != store->slice % LIVE_SLICES) /* that one is a place */
+            keep(store, &store->ring[i]);
+    for (size_t i = 0; i < store->n_places; i++) {
+        keep(store, &store->places[i].sums);
         pthread_mutex_destroy(&store->places[i].lock);
+    }
+    live_history_release(store->options.history);
     pthread_mutex_destroy(&store->reading);
     free(store->places);
     free(store->memory);
     free(store);
+}
+
+struct live_history *live_store_history(const struct live_store *store)
+{
+    return store->options.history;
 }
 
 size_t live_store_num_layers(const struct live_store *store)
@@ -281,13 +307,13 @@ void live_store_reset(struct live_store *store, uint64_t now)
     advance(store, now);
     for (size_t i = 0; i < store->n_places; i++) {
         pthread_mutex_lock(&store->places[i].lock);
-        live_sums_clear(&store->places[i].sums);
+        empty(store, &store->places[i].sums);
         pthread_mutex_unlock(&store->places[i].lock);
     }
     for (size_t i = 0; i < LIVE_SLICES; i++)
         if (i != store->slice % LIVE_SLICES)
-            live_sums_clear(&store->ring[i]);
-    live_sums_clear(&store->baseline);
+            empty(store, &store->ring[i]);
+    empty(store, &store->baseline);
     store->since = now;
     store->resets++;
     pthread_mutex_unlock(&store->reading);

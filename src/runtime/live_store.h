@@ -9,6 +9,7 @@
 
 #include "analysis/live_sums.h"
 #include "base/error.h"
+#include "runtime/live_history.h"
 
 #include <stdint.h>
 
@@ -20,7 +21,8 @@ struct live_store_options {
     size_t num_layers, num_heads;
     unsigned shards; /* at least 1 */
     double slice_s;
-    uint64_t now; /* clock_ns() */
+    uint64_t now;                 /* clock_ns() */
+    struct live_history *history; /* where what is emptied goes; held by the store; NULL: nowhere */
 };
 
 /* All the memory it will ever hold: shards + 11 sums, and 1 KiB. False on overflow. */
@@ -32,6 +34,7 @@ struct live_store *live_store_hold(struct live_store *store);
 void live_store_release(struct live_store *store);
 
 /* Of its options. */
+struct live_history *live_store_history(const struct live_store *store);
 size_t live_store_num_layers(const struct live_store *store);
 size_t live_store_num_heads(const struct live_store *store);
 

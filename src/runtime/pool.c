@@ -124,8 +124,15 @@ void pool_drop_queued(struct pool *pool)
 struct pool_state pool_state(struct pool *pool)
 {
     pool_lock(pool);
+    const size_t here = atomic_load(&pool->here);
+    const uint64_t now = clock_ns(); /* no worker's time is ahead of it */
     struct pool_state state = {
-        .queued = queued(pool), .running = pool->running + atomic_load(&pool->here), .workers = pool->n_workers};
+        .queued = queued(pool), .running = pool->running + here, .workers = pool->n_workers, .busy = (unsigned)here};
+    for (unsigned i = 0; i < pool->n_workers; i++) {
+        const struct worker *worker = &pool->workers[i];
+        state.busy += worker->busy_since != 0;
+        state.busy_ns += worker->busy_ns + (worker->busy_since ? now - worker->busy_since : 0);
+    }
     pool_unlock(pool);
     return state;
 }

@@ -111,6 +111,8 @@ struct pool_state {
     size_t queued, running; /* jobs, nested ones, companions and those of pool_run_here too; helping another worker's
                                job is not counted */
     unsigned workers;
+    unsigned busy;    /* workers that run a job or help, and callers of pool_run_here */
+    uint64_t busy_ns; /* how long workers were busy, all of them together; it never falls */
 };
 struct pool_state pool_state(struct pool *pool);
 

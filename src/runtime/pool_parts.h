@@ -23,6 +23,8 @@ struct worker {
     unsigned index;           /* its lane */
     _Atomic bool busy;        /* it runs a job: another region may open soon */
     bool heavy;               /* that job is heavy; under the mutex */
+    uint64_t busy_since;      /* it runs a job or helps, since then (clock_ns); 0: neither; under the mutex */
+    uint64_t busy_ns;         /* for so long before; under the mutex */
     struct batch *batch;      /* of the innermost job it runs; its own thread's */
     struct worker *helped;    /* whose region it left last, for want of tiles; its own thread's */
     struct seat seat;         /* its own thread's */

@@ -166,6 +166,7 @@ static bool run_next(struct worker *worker, struct job_queue *queue, bool nested
     if (!nested) {
         worker->heavy = heavy;
         worker->helped = NULL;
+        worker->busy_since = now;
     }
     pool_publish(pool);
     hand_over(pool, now);
@@ -212,6 +213,7 @@ static void help(struct worker *worker, bool light_only, uint64_t now)
     if (!owner)
         return;
     const bool heavy = owner->heavy;
+    worker->busy_since = now;
     hand_over(pool, now);
     pool_unlock(pool);
     worker->helped = owner;
@@ -226,6 +228,14 @@ static void help(struct worker *worker, bool light_only, uint64_t now)
     pool_lock(pool);
 }
 
+/* What it did is over. With the mutex held, at `now`. */
+static void count_busy(struct worker *worker, uint64_t now)
+{
+    if (worker->busy_since)
+        worker->busy_ns += now - worker->busy_since;
+    worker->busy_since = 0;
+}
+
 void *worker_main(void *argument)
 {
     struct worker *worker = argument;
@@ -237,6 +247,7 @@ void *worker_main(void *argument)
     pool_lock(pool);
     for (bool over = false; !over;) {
         uint64_t due, now = clock_ns();
+        count_busy(worker, now);
         switch (choose(pool, worker->seat.away_until, now, &due)) {
         case CHOICE_LIGHT:
             run_next(worker, &pool->light, false, now);

@@ -75,6 +75,11 @@ static void refuse(struct acceptor_state *state, int descriptor, const struct er
     linger(state, descriptor);
 }
 
+static void count_refused(_Atomic uint64_t *refused)
+{
+    atomic_fetch_add_explicit(refused, 1, memory_order_relaxed);
+}
+
 /* Whether there is a place for one more, from this address; it may be made by closing an idle connection. */
 static bool find_place(struct server *server, const struct address *from, struct error *error)
 {
@@ -83,14 +88,18 @@ static bool find_place(struct server *server, const struct address *from, struct
     const struct config *config = generations_enter(&server->generations, &turn)->config;
     const size_t limit_from = (size_t)config->server.max_connections_per_address;
     generations_leave(&server->generations, turn);
-    if (limit_from && connections_from(&server->connections, from) >= limit_from)
+    if (limit_from && connections_from(&server->connections, from) >= limit_from) {
+        count_refused(&server->acceptor.refused_from);
         return error_set(error, ERROR_NOT_READY,
                          "this address has %zu connections already (server.max_connections_per_address); use those",
                          limit_from);
-    if (connections_count(&server->connections).open >= limit && !connections_evict(&server->connections))
+    }
+    if (connections_count(&server->connections).open >= limit && !connections_evict(&server->connections)) {
+        count_refused(&server->acceptor.refused);
         return error_set(error, ERROR_NOT_READY,
                          "all %zu connections are busy (server.max_connections); try again later or on another replica",
                          limit);
+    }
     return true;
 }
 

@@ -8,15 +8,19 @@
 #include "base/error.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct server;
 
 struct acceptor {
     pthread_t thread;
     bool started;
-    int wake; /* eventfd: stop */
+    int wake;                 /* eventfd: stop */
+    /* Connections for which there was no room, and those whose address had as many as it may have. */
+    _Atomic uint64_t refused, refused_from;
 };
 
 bool acceptor_start(struct server *server, struct error *error);

@@ -33,6 +33,8 @@ struct server {
     struct live_sets *live;
     struct generations generations;
     struct reload reload;
+    struct request_counts *counts;
+    double started_s; /* since the epoch */
     struct MHD_Daemon *daemon;
     struct acceptor acceptor;
     struct watchdog watchdog;

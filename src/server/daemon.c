@@ -4,6 +4,7 @@
 #include "server/bare_answer.h"
 #include "server/cors.h"
 #include "server/request.h"
+#include "server/request_counts.h"
 #include "server/request_trace.h"
 #include "server/routes.h"
 #include "server/tls.h"
@@ -229,9 +230,11 @@ static void see_completion(void *context, struct MHD_Connection *mhd, void **sta
         watchdog_upload_error(request, &error);
         request_fail(request, &error);
     }
+    const bool sent = reason == MHD_REQUEST_TERMINATED_COMPLETED_OK;
     usage_end(request, now);
-    request_trace_end(request, now, reason == MHD_REQUEST_TERMINATED_COMPLETED_OK);
-    request_log(request, now, reason == MHD_REQUEST_TERMINATED_COMPLETED_OK);
+    request_trace_end(request, now, sent);
+    request_counts_add(server->counts, request, now, sent);
+    request_log(request, now, sent);
     request_end(request);
 }
 

@@ -14,6 +14,7 @@ route_handler weights_get_handle;  /* weights.c */
 route_handler healthz_handle;      /* health.c */
 route_handler readyz_handle;       /* health.c */
 route_handler openapi_handle;      /* openapi.c */
+route_handler metrics_handle;      /* metrics.c */
 
 /* The Open Inference Protocol, where a weight set is a model. */
 route_handler oip_live_handle;           /* oip_health.c */

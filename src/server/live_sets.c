@@ -20,12 +20,20 @@ struct live_entry {
     size_t charged;
 };
 
+/* Of all sets of one name. */
+struct live_past {
+    char *name;
+    struct live_history *history;
+    struct live_past *next;
+};
+
 struct live_sets {
     const struct server_parts *parts;
     pthread_mutex_t lock; /* of the entries */
     struct live_entry *entries;
     size_t count;
     struct budget_share share; /* of whoever updates */
+    struct live_past *pasts;   /* the same */
     char instance[33];
     uint64_t epoch_ms, epoch_at; /* the same moment by both clocks */
 };
@@ -36,12 +44,44 @@ static void no_store(const struct weight_set *set, const char *reason, const cha
               LOG_STRING("remedy", remedy));
 }
 
+/* Where the totals of the set's name are kept, whatever its weights are; NULL when memory ran out. */
+static struct live_history *history_of(struct live_sets *sets, const struct weight_set *set)
+{
+    struct live_past *past = sets->pasts;
+    while (past && strcmp(past->name, set->name) != 0)
+        past = past->next;
+    if (past)
+        return live_history_grow(past->history, set->num_layers, set->shape.num_heads) ? past->history : NULL;
+    past = calloc(1, sizeof *past);
+    if (past && (past->name = strdup(set->name)) &&
+        (past->history = live_history_create(set->num_layers, set->shape.num_heads))) {
+        past->next = sets->pasts;
+        sets->pasts = past;
+        return past->history;
+    }
+    if (past)
+        free(past->name);
+    free(past);
+    return NULL;
+}
+
+static void free_pasts(struct live_past *past)
+{
+    while (past) {
+        struct live_past *next = past->next;
+        live_history_release(past->history);
+        free(past->name);
+        free(past);
+        past = next;
+    }
+}
+
 /* An empty store for the set, if it may have one. False when memory ran out. */
 static bool make_store(struct live_sets *sets, const struct config *config, const struct weight_set *set,
                        struct live_entry *entry)
 {
     const struct server_parts *parts = sets->parts;
-    const struct live_store_options options = {.num_layers = set->num_layers,
+    struct live_store_options options = {.num_layers = set->num_layers,
                                                .num_heads = set->shape.num_heads,
                                                .shards = pool_state(parts->pool).workers,
                                                .slice_s = config->live.window_s / LIVE_SLICES,
@@ -59,7 +99,8 @@ static bool make_store(struct live_sets *sets, const struct config *config, cons
                  "raise limits.memory_budget_bytes, or lower live.max_heads");
         return true;
     }
-    entry->store = live_store_create(&options, &error);
+    options.history = history_of(sets, set);
+    entry->store = options.history ? live_store_create(&options, &error) : NULL;
     if (!entry->store) {
         budget_give(parts->budget, &sets->share, bytes);
         return false;
@@ -155,6 +196,7 @@ void live_sets_free(struct live_sets *sets)
     if (!sets)
         return;
     free_entries(sets, sets->entries, sets->count, NULL, 0);
+    free_pasts(sets->pasts);
     pthread_mutex_destroy(&sets->lock);
     free(sets);
 }

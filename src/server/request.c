@@ -275,20 +275,26 @@ void request_suspend(struct request *request)
                       request->deadline);
 }
 
-void request_submit(struct request *request)
+bool request_try_submit(struct request *request, struct error *error)
 {
     struct server *server = request->server;
-    struct error error;
     request->job.cancelled = job_cancelled;
     request->submitted = clock_ns();
     MHD_suspend_connection(request->mhd);
-    if (pool_submit(server->parts.pool, &request->job, &error)) {
-        /* Only now can the watchdog find it in the queue. It may even be done: the polling thread that would see that
-         * is this one. */
-        connections_enter(&server->connections, request->connection, CONNECTION_WORKING, request->submitted,
-                          request->deadline);
+    if (!pool_submit(server->parts.pool, &request->job, error))
+        return false;
+    /* Only now can the watchdog find it in the queue. It may even be done: the polling thread that would see that is
+     * this one. */
+    connections_enter(&server->connections, request->connection, CONNECTION_WORKING, request->submitted,
+                      request->deadline);
+    return true;
+}
+
+void request_submit(struct request *request)
+{
+    struct error error;
+    if (request_try_submit(request, &error))
         return;
-    }
     request_fail(request, &error);
     request_resume(request);
 }
@@ -402,6 +408,7 @@ enum MHD_Result request_send(struct request *request)
     if (request->answered_early || atomic_load(&server->state) != SERVER_RUNNING)
         ok &= MHD_add_response_header(response, "Connection", "close");
     const uint64_t now = clock_ns();
+    request->answered = now;
     connections_enter(&server->connections, request->connection, CONNECTION_ANSWERING, now,
                       clock_after(now, request->generation->config->server.send_timeout_s));
     if (ok == MHD_YES)
@@ -410,13 +417,17 @@ enum MHD_Result request_send(struct request *request)
     return ok;
 }
 
+double request_encode_us(const struct request *request)
+{
+    return request->answer.pieces ? answer_written_us(&request->answer) : request->timing.encode_us;
+}
+
 void request_log(const struct request *request, uint64_t ended, bool sent)
 {
     const struct answer *answer = &request->answer;
     const bool gone = !answer->status || !sent;
-    const double encode_us = answer->pieces ? answer_written_us(answer) : request->timing.encode_us;
-    /* Probes come every few seconds for as long as the server lives; those that succeed say nothing. */
-    bool routine = request->route && route_is_probe(request->route) && answer->status == 200;
+    /* Probes and scrapes come every few seconds for as long as the server lives; those that succeed say nothing. */
+    bool routine = request->route && route_is_unobserved(request->route) && answer->status == 200;
     const bool traced = request_is_traced(request);
     log_event(routine ? LOG_DEBUG : LOG_INFO, "request", LOG_STRING("request_id", request->id),
               LOG_STRING("trace_id", traced ? request->trace.trace_id : NULL),
@@ -431,6 +442,6 @@ void request_log(const struct request *request, uint64_t ended, bool sent)
               LOG_STRING("weights", request->weights), LOG_INTEGER("bytes_in", request->bytes_in),
               LOG_INTEGER("bytes_out", answer->length), LOG_NUMBER("parse_us", request->timing.parse_us),
               LOG_NUMBER("queue_us", request->timing.queue_us), LOG_NUMBER("compute_us", request->timing.compute_us),
-              LOG_INTEGER("batch", request->timing.batch), LOG_NUMBER("encode_us", encode_us),
+              LOG_INTEGER("batch", request->timing.batch), LOG_NUMBER("encode_us", request_encode_us(request)),
               LOG_NUMBER("total_us", (double)(ended - request->arrived) / 1e3));
 }

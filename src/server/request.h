@@ -67,6 +67,7 @@ struct request {
     uint64_t deadline;          /* by when an answer has to begin */
     uint64_t proxy_deadline;    /* what the proxy in front said of it; CLOCK_NEVER: nothing */
     uint64_t submitted;         /* when the job was queued */
+    uint64_t answered;          /* when the answer was given to libmicrohttpd */
     _Atomic uint64_t next_look; /* when the client's socket is looked at again */
     enum media_type content;    /* of the body */
     enum media_type accepted;   /* what the answer should be, where it can */
@@ -131,6 +132,8 @@ void request_suspend(struct request *request);
 /* Suspends the connection and queues the job (request->job.run must be set), or fails the request. On the polling
  * thread. */
 void request_submit(struct request *request);
+/* The same, but where it cannot be queued, false: the connection is suspended, and the caller answers and resumes. */
+bool request_try_submit(struct request *request, struct error *error);
 /* The job is done and request->answer filled: resumes the connection. The request belongs to the polling thread from
  * here on. */
 void request_resume(struct request *request);
@@ -153,6 +156,9 @@ enum MHD_Result request_send(struct request *request);
 /* The line in the log, when all is over, at `ended` (clock_ns). `sent`: the client's side has taken the whole answer.
  */
 void request_log(const struct request *request, uint64_t ended, bool sent);
+
+/* Microseconds that were spent in writing the answer. */
+double request_encode_us(const struct request *request);
 
 static inline struct request *request_of_job(struct job *job)
 {

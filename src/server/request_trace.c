@@ -117,7 +117,6 @@ static struct trace_interval stage(uint64_t began, double us, uint64_t epoch)
 static void take_times(struct trace_record *record, const struct request *request, uint64_t ended)
 {
     const struct timing *t = &request->timing;
-    const double encode_us = request->answer.pieces ? answer_written_us(&request->answer) : t->encode_us;
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     const uint64_t epoch = (uint64_t)now.tv_sec * CLOCK_SECOND + (uint64_t)now.tv_nsec - clock_ns();
@@ -125,7 +124,7 @@ static void take_times(struct trace_record *record, const struct request *reques
     record->stages[TRACE_PARSE] = stage(t->parse_began, t->parse_us, epoch);
     record->stages[TRACE_QUEUE] = stage(t->queue_began, t->queue_us, epoch);
     record->stages[TRACE_COMPUTE] = stage(t->compute_began, t->compute_us, epoch);
-    record->stages[TRACE_ENCODE] = stage(t->encode_began, encode_us, epoch);
+    record->stages[TRACE_ENCODE] = stage(t->encode_began, request_encode_us(request), epoch);
 }
 
 void request_trace_end(const struct request *request, uint64_t ended, bool sent)

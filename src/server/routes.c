@@ -36,6 +36,7 @@ static const struct route ROUTES[] = {
     {"POST", "/v1/weights/{name}/reload", weights_reload_handle, admin_accept, JSON},
     {"GET", "/healthz", healthz_handle, NULL, JSON},
     {"GET", "/readyz", readyz_handle, NULL, JSON},
+    {"GET", "/metrics", metrics_handle, admin_accept_scrape, JSON},
     {"GET", "/openapi.json", openapi_handle, NULL, JSON},
     {"GET", "/v2", oip_server_handle, NULL, JSON},
     {"GET", "/v2/health/live", oip_live_handle, NULL, JSON},
@@ -185,6 +186,23 @@ const char *route_pattern(const struct route *route)
     return route->pattern;
 }
 
+_Static_assert(sizeof ROUTES / sizeof *ROUTES <= ROUTES_MOST, "what is kept for each route has room for it");
+
+const struct route *route_at(size_t index)
+{
+    return index < sizeof ROUTES / sizeof *ROUTES ? &ROUTES[index] : NULL;
+}
+
+size_t route_index(const struct route *route)
+{
+    return (size_t)(route - ROUTES);
+}
+
+const char *route_method(const struct route *route)
+{
+    return route->method;
+}
+
 const char *route_allow(const struct route *route)
 {
     if (!with_method(route, "GET"))
@@ -226,7 +244,7 @@ bool route_is_probe(const struct route *route)
 
 bool route_is_unobserved(const struct route *route)
 {
-    return route_is_probe(route) || strcmp(route->pattern, "/metrics") == 0;
+    return route_is_probe(route) || route->handle == metrics_handle;
 }
 
 void route_handle(struct request *request)

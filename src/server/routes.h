@@ -26,6 +26,13 @@ const char *route_path(const char *target, size_t *length);
 enum problem_form route_problem_form(const char *target);
 
 const char *route_pattern(const struct route *route);
+
+/* The table by index; routes of one pattern and several methods are several of it. NULL behind the last. */
+#define ROUTES_MOST 48
+const struct route *route_at(size_t index);
+size_t route_index(const struct route *route);
+/* "GET" or "POST". */
+const char *route_method(const struct route *route);
 /* "GET, HEAD" */
 const char *route_allow(const struct route *route);
 /* Whether it reads a body. */
@@ -40,7 +47,7 @@ bool route_accept(struct request *request, struct error *error);
 bool route_is_admin(const struct route *route);
 /* Whether it is asked by probes, again and again. */
 bool route_is_probe(const struct route *route);
-/* Whether it is a probe or a scrape, of which traces say nothing. */
+/* Whether it is a probe or a scrape, of which traces and the log say nothing. */
 bool route_is_unobserved(const struct route *route);
 void route_handle(struct request *request);
 

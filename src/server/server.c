@@ -5,8 +5,10 @@
 #include "server/context.h"
 #include "server/daemon.h"
 #include "server/live_sets.h"
+#include "server/request_counts.h"
 #include "server/usage.h"
 #include "telemetry/log.h"
+#include "telemetry/process_facts.h"
 
 #include <stdlib.h>
 
@@ -46,6 +48,7 @@ static void free_memory(struct server *server)
     if (server->generations.current)
         generations_destroy(&server->generations);
     live_sets_free(server->live);
+    request_counts_free(server->counts);
     gzip_store_free(&server->gzip);
     request_store_free(&server->requests);
     free(server);
@@ -73,7 +76,9 @@ struct server *server_start(const struct server_parts *parts, struct error *erro
     request_store_init(&server->requests);
     gzip_store_init(&server->gzip, (int)parts->config->compression.level);
     server->live = live_sets_create(&server->parts);
-    if (!server->live) {
+    server->counts = request_counts_create((unsigned)parts->config->server.io_threads);
+    server->started_s = process_started_s();
+    if (!server->live || !server->counts) {
         error_out_of_memory(error);
         goto fail_memory;
     }

@@ -58,13 +58,12 @@ void usage_end(const struct request *request, uint64_t ended)
     if (timing->leads_batch)
         add(&usage->executions, 1);
     if (request->answer.status == 200) {
-        const double encode_us = request->answer.pieces ? answer_written_us(&request->answer) : timing->encode_us;
         add(&usage->succeeded, 1);
         add(&usage->succeeded_ns, total);
         add(&usage->queue_ns, nanoseconds(timing->queue_us));
         add(&usage->parse_ns, nanoseconds(timing->parse_us));
         add(&usage->compute_ns, nanoseconds(timing->compute_us));
-        add(&usage->encode_ns, nanoseconds(encode_us));
+        add(&usage->encode_ns, nanoseconds(request_encode_us(request)));
         add(&usage->sequences, timing->sequences);
     } else {
         add(&usage->failed, 1);

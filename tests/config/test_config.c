@@ -136,7 +136,7 @@ START_TEST(every_key_is_read)
         " \"queue_depth\": 4, \"max_batch_tokens\": 5, \"max_batch_delay_us\": 6},\n"
         "\"compression\": {\"min_bytes\": 7, \"max_bytes\": 8, \"level\": 9},\n"
         "\"live\": {\"sample_rate\": 0.5, \"window_s\": 10, \"access\": \"admin\", \"max_heads\": 11},\n"
-        "\"metrics\": {\"heads\": \"none\"}, \"log\": {\"level\": \"debug\", \"format\": \"te\\u0078t\"},\n"
+        "\"metrics\": {\"heads\": \"off\"}, \"log\": {\"level\": \"debug\", \"format\": \"te\\u0078t\"},\n"
         "\"admin\": {\"listen\": null, \"token_file\": null}, \"tls\": {\"cert_file\": null, \"key_file\": null, "
         "\"client_ca_file\": null},\n"
         "\"cors\": {\"allowed_origins\": []}, \"tracing\": {\"endpoint\": \"https://c.example:4318/otlp\", "
@@ -172,7 +172,7 @@ START_TEST(every_key_is_read)
     ck_assert_double_eq(c->live.window_s, 10);
     ck_assert_str_eq(c->live.access, "admin");
     ck_assert_int_eq(c->live.max_heads, 11);
-    ck_assert_str_eq(c->metrics.heads, "none");
+    ck_assert_str_eq(c->metrics.heads, "off");
     ck_assert_str_eq(c->log.level, "debug");
     ck_assert_str_eq(c->log.format, "text");
     ck_assert_str_eq(c->tracing.endpoint, "https://c.example:4318/otlp");
