@@ -119,7 +119,7 @@ void metrics_live_read(struct request *request, struct metrics_live *live)
     live->sets = arena_take(&live->memory, registry->count * sizeof *live->sets);
     for (size_t i = 0; i < registry->count; i++) {
         const struct weight_set *set = registry->sets[i];
-        struct live_store *store = is_shown(config, set) ? live_sets_find(request->server->live, set) : NULL;
+        struct live_store *store = is_shown(config, set) ? live_sets_find(request->server->live, set, NULL) : NULL;
         if (store)
             read_set(store, set, &live->memory, &live->sets[live->count++]);
         live_store_release(store);

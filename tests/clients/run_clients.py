@@ -21,7 +21,7 @@ sys.path[:0] = [HERE, os.path.join(HERE, "..", "e2e")]
 import virtual_environment
 
 ADDRESS_OF_EXAMPLES = "127.0.0.1:8080"
-SUITES = ("test_requests", "test_safetensors", "test_triton", "test_kserve")
+SUITES = ("test_metrics", "test_requests", "test_safetensors", "test_triton", "test_kserve")
 
 
 def configuration(golden):
@@ -33,7 +33,7 @@ def configuration(golden):
     demo = {"name": "demo", "source": "numpy", "seed": 42, "scale": 0.1, "d_model": 64, "num_heads": 8}
     layer = {"name": "layer0", "source": "safetensors", "path": os.path.join(golden, "real", "minilm-layer0.safetensors"),
              "num_heads": 12, "layout": "out_in", "tensors": tensors}
-    return {"default_weights": "demo", "weights": [demo, layer]}
+    return {"default_weights": "demo", "weights": [demo, layer], "admin": {"token_file": "token"}}
 
 
 def run_example(folder, path, address, x):
@@ -122,6 +122,8 @@ def main():
         path = os.path.join(folder, "attnd.json")
         with open(path, "w", encoding="utf-8") as file:
             json.dump(configuration(golden), file)
+        with open(os.path.join(folder, "token"), "w", encoding="utf-8") as file:
+            file.write("token-of-the-clients\n")
         with Attnd(binary, ["--config", path]) as server:
             os.environ.update({"ATTND_ADDRESS": server.address, "ATTND_GOLDEN": golden})
             suite = unittest.defaultTestLoader.loadTestsFromNames(SUITES)

@@ -247,7 +247,7 @@ def check_gets(server, document):
         check_reply(document, path, "get", reply, 200, place)
         head = server.request("HEAD", real)
         check(head.status == 200, "HEAD " + path, "expected 200, got %d" % head.status)
-        for name in ("content-type", "content-length"):
+        for name in ("content-type", "content-length")[:1 if path == "/metrics" else 2]:  # its length is never the same
             check(head.headers.get(name) == reply.headers.get(name), "HEAD " + path,
                   "%s is %r, for GET %r" % (name, head.headers.get(name), reply.headers.get(name)))
         refused = server.request("DELETE", real)
