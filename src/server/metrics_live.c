@@ -8,7 +8,6 @@
 #include "server/live_sets.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* metrics.heads auto: a dozen series for each head. */
@@ -141,8 +140,10 @@ struct index_text {
 
 static const char *index_text(struct index_text *to, size_t index)
 {
-    snprintf(to->text, sizeof to->text, "%zu", index);
-    return to->text;
+    struct text text;
+    text_init_fixed(&text, to->text, sizeof to->text);
+    text_append_size(&text, index);
+    return text_terminate(&text);
 }
 
 /* Values of each set, or where there is a `stride` of each layer of each set. */

@@ -101,15 +101,41 @@ static void begin_sample(struct exposition *exposition, const char *suffix, cons
     text_append_string(text, *separator == ',' ? "} " : " ");
 }
 
+/* Below this a number has nine places behind the point, those of a nanosecond: far cheaper than the shortest text that
+ * reads back as the same, and as good for a sum. What grows never falls by its rounding. */
+#define FIXED_BELOW  1e15
+#define FIXED_PLACES 9
+#define FIXED_UNIT   UINT64_C(1000000000)
+
+static void append_fixed(struct text *text, double value)
+{
+    uint64_t whole = (uint64_t)value, part = (uint64_t)((value - (double)whole) * (double)FIXED_UNIT + 0.5);
+    char digits[1 + FIXED_PLACES] = ".";
+    size_t length = sizeof digits;
+    if (part == FIXED_UNIT) {
+        whole++;
+        part = 0;
+    }
+    for (size_t i = FIXED_PLACES; i > 0; i--, part /= 10)
+        digits[i] = (char)('0' + part % 10);
+    while (length > 2 && digits[length - 1] == '0')
+        length--;
+    text_append_size(text, whole);
+    text_append(text, digits, length);
+}
+
 static void append_number(struct text *text, double value)
 {
-    char *to = text_reserve(text, 32);
-    if (!to)
-        return;
-    if (isfinite(value))
-        text->length += (size_t)(number_write_f64(to, value) - to);
-    else
+    if (fabs(value) < FIXED_BELOW) {
+        if (value < 0)
+            text_append(text, "-", 1);
+        append_fixed(text, fabs(value));
+    } else if (isfinite(value)) {
+        char *to = text_reserve(text, 32);
+        text->length += to ? (size_t)(number_write_f64(to, value) - to) : 0;
+    } else {
         text_append_string(text, isnan(value) ? "NaN" : value > 0 ? "+Inf" : "-Inf");
+    }
 }
 
 static void end_integer(struct exposition *exposition, uint64_t value)

@@ -4,6 +4,7 @@
 #include "suite.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static struct text text;
@@ -73,6 +74,35 @@ START_TEST(infos_and_gauges)
 }
 END_TEST
 
+/* Nine places, which is enough for a sum; and far out the shortest text. */
+START_TEST(numbers_as_text)
+{
+    static const struct {
+        double value;
+        const char *text;
+    } numbers[] = {{0, "0.0"},
+                   {1, "1.0"},
+                   {0.5, "0.5"},
+                   {-0.25, "-0.25"},
+                   {1e-9, "0.000000001"},
+                   {4e-10, "0.0"},
+                   {0.9999999996, "1.0"},
+                   {1234567.000000001, "1234567.000000001"},
+                   {1796005559.5, "1796005559.5"},
+                   {999999999999999, "999999999999999.0"},
+                   {1e15, "1e15"},
+                   {1.5e300, "1.5e300"}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        struct exposition exposition = begin(EXPOSITION_PROMETHEUS);
+        char wanted[64];
+        exposition.metric = METRIC_READY;
+        exposition_number(&exposition, NULL, numbers[i].value);
+        snprintf(wanted, sizeof wanted, "attnd_ready %s\n", numbers[i].text);
+        expect(wanted);
+    }
+}
+END_TEST
+
 /* Each value is in the first bucket whose bound is not below it. */
 START_TEST(buckets_of_durations)
 {
@@ -138,6 +168,7 @@ Suite *suite(void)
     TCase *c = tcase_create("text");
     tcase_add_test(c, counters);
     tcase_add_test(c, infos_and_gauges);
+    tcase_add_test(c, numbers_as_text);
     tcase_add_test(c, buckets_of_durations);
     tcase_add_test(c, histograms);
     tcase_add_test(c, text_that_is_too_long);
