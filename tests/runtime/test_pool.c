@@ -1,6 +1,7 @@
 /* src/runtime/pool.c: jobs once each, in order, bounded, withdrawn or dropped; regions shared by who is idle. */
 #include "suite.h"
 
+#include "base/clock.h"
 #include "jobs.h"
 
 #include <errno.h>
@@ -93,6 +94,33 @@ START_TEST(short_jobs_run_on_their_caller)
     sem_post(&gate.leave);
     pool_free(pool);
     free(jobs);
+}
+END_TEST
+
+/* The time of one busy worker of two is that of the clock, also while its job runs; at rest it stands still. */
+START_TEST(busy_time_is_counted)
+{
+    struct gate gate;
+    struct pool *pool = make_pool(2, 8, false);
+    await_rest(pool);
+    const struct pool_state before = pool_state(pool);
+    ck_assert_uint_eq(before.busy, 0);
+    const uint64_t began = clock_ns();
+    enter_gate(pool, &gate, HEAVY);
+    const uint64_t entered = clock_ns();
+    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    const uint64_t slept = clock_ns();
+    const struct pool_state within = pool_state(pool);
+    const uint64_t read = clock_ns();
+    ck_assert_uint_eq(within.busy, 1);
+    ck_assert_uint_ge(within.busy_ns - before.busy_ns, slept - entered);
+    ck_assert_uint_le(within.busy_ns - before.busy_ns, read - began);
+    sem_post(&gate.leave);
+    await_rest(pool);
+    const struct pool_state after = pool_state(pool), later = pool_state(pool);
+    ck_assert(after.busy == 0 && after.busy_ns >= within.busy_ns && later.busy_ns == after.busy_ns);
+    ck_assert_uint_le(after.busy_ns - before.busy_ns, clock_ns() - began);
+    pool_free(pool);
 }
 END_TEST
 
@@ -593,6 +621,7 @@ Suite *suite(void)
     TCase *t = tcase_create("pool");
     tcase_add_test(t, jobs_of_many_threads_run_once_each);
     tcase_add_test(t, short_jobs_run_on_their_caller);
+    tcase_add_test(t, busy_time_is_counted);
     tcase_add_test(t, first_in_first_out_and_bounded);
     tcase_add_test(t, withdrawn_jobs_do_not_run);
     tcase_add_test(t, withdrawing_races_with_taking);
