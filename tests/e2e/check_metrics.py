@@ -413,6 +413,37 @@ def check_reload(server, path):
     check(scrape(server).value("attnd_weights_reload_failures_total", weights="layer") == 1, "the failure is counted")
 
 
+def check_configuration(server, path):
+    """The configuration is read again: sets go and come back, and metrics.heads is another, while requests are counted on."""
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    config, before = json.loads(text), scrape(server)
+
+    def put(document):
+        with open(path + ".new", "w", encoding="utf-8") as file:
+            json.dump(document, file)
+        os.rename(path + ".new", path)
+        server.reload()
+        return scrape(server)
+    found = put({**config, "weights": config["weights"][:1]})
+    check(not found.has("attnd_weights_info", weights="layer") and not found.has("attnd_live_rows_total", weights="layer"), "a set that is gone")
+    found = put({**config, "metrics": {"heads": "off"}})
+    check(found.has("attnd_weights_info", weights="demo") and not found.has("attnd_live_rows_total"), "no heads any more")
+    check(put({**config, "metrics": {"heads": "no such word"}}).value("attnd_reload_failures_total") == 1 + found.value("attnd_reload_failures_total"),
+          "a fault is counted")
+    after = put(config)
+    check(after.value("attnd_reloads_total") - before.value("attnd_reloads_total") == 3, "reloads are counted")
+    check(after.value("attnd_reload_success_timestamp_seconds") > before.value("attnd_reload_success_timestamp_seconds"), "and when")
+    check(near(after.value("process_start_time_seconds"), before.value("process_start_time_seconds")), "it is the same process")
+    gone = [key for key in before.samples if key[0].startswith("attnd_weights_reload") and ("weights", "layer") in key[1]]
+    for key in gone:  # those of the set itself ended with it, and begin anew
+        del before.samples[key]
+    expect_no_fall(before, after, "reload of the configuration")
+    forward(server, tensor(1, 5, 8), weights="layer")
+    rows = scrape(server).value("attnd_live_rows_total", weights="layer") - before.value("attnd_live_rows_total", weights="layer")
+    check(rows == 5, "a set that has come back counts on: %g" % rows)
+
+
 # ---- under load
 
 def check_load(server):
@@ -481,6 +512,19 @@ def check_full_queue(binary):
             thread.join()
 
 
+def check_admin(binary, folder):
+    """With an admin address metrics are there and nowhere else."""
+    path = os.path.join(folder, "admin.json")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"admin": {"listen": "127.0.0.1:0"}}, file)
+    with Attnd(binary, ["--config", path]) as server:
+        check(server.request("GET", "/metrics").status == 404, "not in public")
+        reply = server.request("GET", "/metrics", address=server.admin_address)
+        check(reply.status == 200, "at the admin address: %d" % reply.status)
+        found = Scrape(reply.body.decode())
+        check(found.value("attnd_requests_total", route="/metrics", code="404") == 1, "who asked in public is counted")
+
+
 def check_heads(binary, folder):
     """metrics.heads: which sets show their heads."""
     few = {"name": "few", "source": "identity", "d_model": 256, "num_heads": 256}
@@ -517,10 +561,13 @@ def main():
             check_exemplars(server)
             check_live(server)
             check_reload(server, layer)
+            write_layer(layer, 3)
+            check_configuration(server, path)
             check_load(server)
             check_promtool(server)
         check_full_queue(binary)
         check_heads(binary, folder)
+        check_admin(binary, folder)
     for fault in faults[:40]:
         print(fault)
     print("%d checks, %d faults" % (checks, len(faults)))
