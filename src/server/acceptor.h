@@ -18,7 +18,7 @@ struct server;
 struct acceptor {
     pthread_t thread;
     bool started;
-    int wake;                 /* eventfd: stop */
+    int wake; /* eventfd: stop */
     /* Connections for which there was no room, and those whose address had as many as it may have. */
     _Atomic uint64_t refused, refused_from;
 };

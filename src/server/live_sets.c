@@ -82,10 +82,10 @@ static bool make_store(struct live_sets *sets, const struct config *config, cons
 {
     const struct server_parts *parts = sets->parts;
     struct live_store_options options = {.num_layers = set->num_layers,
-                                               .num_heads = set->shape.num_heads,
-                                               .shards = pool_state(parts->pool).workers,
-                                               .slice_s = config->live.window_s / LIVE_SLICES,
-                                               .now = clock_ns()};
+                                         .num_heads = set->shape.num_heads,
+                                         .shards = pool_state(parts->pool).workers,
+                                         .slice_s = config->live.window_s / LIVE_SLICES,
+                                         .now = clock_ns()};
     struct error error;
     size_t bytes;
     if (set->shape.num_heads > (size_t)config->live.max_heads) {

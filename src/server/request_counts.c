@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "server/request.h"
+#include "server/request_trace.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -166,7 +167,7 @@ void request_counts_add(struct request_counts *counts, const struct request *req
     struct request_totals *totals = &shard->totals;
     totals->requests[route][method][place]++;
     const unsigned bucket = histogram_add_duration(&totals->durations[route], ended - request->arrived);
-    if (request->trace.flags & TRACE_SAMPLED)
+    if ((request->trace.flags & TRACE_SAMPLED) && request_is_traced(request))
         take_exemplar(&shard->exemplars[route][bucket], request, ended);
     add_stages(totals, request, ended, succeeded);
     totals->body_bytes += request->bytes_in;
