@@ -12,6 +12,9 @@ def stated(root):
         yield "src/server/openapi.json", json.load(file)["info"]["version"]
     for name, pattern in (("docs/man/attnd.1", r'^\.TH ATTND 1 "" "attnd ([^"]+)"'),
                           ("Dockerfile", r'org\.opencontainers\.image\.version="([^"]+)"'),
+                          ("deploy/kubernetes/base/kustomization.yaml", r"^    newTag: (\S+)$"),
+                          ("deploy/kserve/servingruntime.yaml", r"^      image: attnd:(\S+)$"),
+                          ("deploy/compose/compose.yaml", r"^    image: attnd:(\S+)$"),
                           ("CHANGELOG.md", r"^## (?:\[Unreleased\]: |\[)([0-9][^\]\s]*)")):
         with open(os.path.join(root, name), encoding="utf-8") as file:
             found = re.search(pattern, file.read(), re.MULTILINE)

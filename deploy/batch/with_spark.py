@@ -34,11 +34,12 @@ def main():
     urls, sequences = chosen.replicas.split(","), numpy.load(chosen.data)
     spark = SparkSession.builder.appName("attnd").config("spark.task.maxFailures", 1).getOrCreate()
     data = spark.sparkContext.parallelize(list(enumerate(sequences)), 2 * len(urls))
-    found = data.mapPartitionsWithIndex(through(urls, chosen.weights)).sortByKey().values().collect()
+    # One action, over what nothing else reads: sorting, or a second action, would send all of it again.
+    found = dict(data.mapPartitionsWithIndex(through(urls, chosen.weights)).collect())
     answer = heads_batch.merged(urls, chosen.weights)
     spark.stop()
     if chosen.output:
-        numpy.save(chosen.output, numpy.stack(found))
+        numpy.save(chosen.output, numpy.stack([found[number] for number in range(len(sequences))]))
     if chosen.merged:
         with open(chosen.merged, "w", encoding="utf-8") as file:
             json.dump(answer, file)

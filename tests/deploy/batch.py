@@ -52,7 +52,8 @@ def main():
         command = [python, os.path.join(root, "deploy", "batch", example), "--replicas", first.base + "," + second.base,
                    "--data", "x.npy", "--output", "outputs.npy", "--merged", "merged.json"]
         # Ray leaves its sessions and a token in these folders.
-        quiet = {"HOME": folder, "RAY_TMPDIR": folder, "RAY_USAGE_STATS_ENABLED": "0", "PYSPARK_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1",
+        quiet = {"HOME": folder, "RAY_TMPDIR": folder, "RAY_USAGE_STATS_ENABLED": "0",
+                 "PYSPARK_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1",
                  "PYTHONPATH": os.path.join(root, "deploy", "batch"), "PYTHONDONTWRITEBYTECODE": "1"}
         done = subprocess.run(command, cwd=folder, env=parts.own_environment(**quiet), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True, timeout=240, check=False)

@@ -106,8 +106,9 @@ def check_deployment(name, resources, defaults, faults):
     probe = container["readinessProbe"]
     faults.unless(probe["periodSeconds"] < server["drain_delay_s"], "%s: readiness is asked for more slowly than it drains", name)
     labels = pod["metadata"]["labels"].items()
+    budget = the(resources, "PodDisruptionBudget")
     for kind, selector in (("Deployment", deployment["spec"]["selector"]["matchLabels"]),
-                           ("PodDisruptionBudget", ((the(resources, "PodDisruptionBudget") or {}).get("spec", {}).get("selector", {})).get("matchLabels")),
+                           ("PodDisruptionBudget", budget and budget["spec"]["selector"]["matchLabels"]),
                            ("Service", the(resources, "Service")["spec"]["selector"]),
                            ("NetworkPolicy", the(resources, "NetworkPolicy")["spec"]["podSelector"]["matchLabels"])):
         faults.unless(selector is None or (selector and selector.items() <= labels), "%s: %s selects other pods", name, kind)
