@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 BINARY = ""
@@ -97,6 +98,17 @@ class ServiceManager(unittest.TestCase):
             self.assertEqual(status_of(self.manager.port, "/readyz"), 200)
             process.send_signal(signal.SIGTERM)
             self.manager.hear("STOPPING=1")
+
+    def test_says_when_it_reloads(self):
+        with self.manager.service() as process:
+            self.manager.hear("READY=1")
+            for _ in range(3):
+                before = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+                process.send_signal(signal.SIGHUP)
+                began = self.manager.hear("RELOADING=1").split("MONOTONIC_USEC=")[1]
+                self.manager.hear("READY=1")
+                self.assertTrue(before <= int(began) <= time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000)
+            self.assertEqual(status_of(self.manager.port, "/readyz"), 200)
 
     def test_what_waits_is_the_successors(self):
         """Clients that come while the one has stopped and the other not begun are answered, none is refused."""
