@@ -72,13 +72,14 @@ class Container:
         self.configuration = json.loads(builder("inspect", "--type", "image", "localhost/attnd"))["Docker"]["config"]
         self.root = builder("mount", builder("from", "--pull-never", "localhost/attnd"))
         self.log = os.path.join(folder, "container.log")
-        self.variables = {"PATH": "/usr/bin:/bin", "ATTND_LISTEN": "0.0.0.0:%d" % self.port, "ATTND_SERVER_DRAIN_DELAY_S": "1"}
+        self.variables = {**dict(one.split("=", 1) for one in self.configuration["Env"]), "ATTND_LISTEN": "0.0.0.0:%d" % self.port,
+                          "ATTND_SERVER_DRAIN_DELAY_S": "1"}
         self.process = None
 
     def command(self, arguments):
         """In namespaces of its own: everything read-only but /proc, which is its own too."""
         steps = ('mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && mount -t proc proc "$0/proc" && '
-                 'exec setpriv --no-new-privs --bounding-set=-all --inh-caps=-all chroot --userspec=%d:%d --groups= "$0" "$@"' %
+                 'exec chroot "$0" setpriv --reuid=%d --regid=%d --clear-groups --no-new-privs --bounding-set=-all --inh-caps=-all "$@"' %
                  (USER, USER))
         return ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", steps, self.root, *arguments]
 
@@ -91,7 +92,8 @@ class Container:
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(self.command(self.configuration["Entrypoint"]), env=self.variables, stdin=subprocess.DEVNULL,
                                             stderr=log)
-        parts.wait_until("the container is ready", lambda: self.get("/readyz")[0] == 200)
+        parts.wait_until("the container is ready, or ends", lambda: self.process.poll() is not None or self.get("/readyz")[0] == 200,
+                         pause=0.002)
         return time.monotonic() - begun
 
     def get(self, path):
@@ -154,6 +156,10 @@ def check(container):
             right = False
 
     ready = container.start()
+    if container.process.poll() is not None:
+        with open(container.log, encoding="utf-8", errors="replace") as log:
+            print("it ended with exit code %d:\n%s" % (container.process.returncode, log.read()[-3000:]))
+        return False
     facts = container.facts()
     expect("it runs as user %d, in no other group" % USER, facts["user"] == USER and set(facts["groups"]) <= {str(USER)})
     expect("it has no capability", facts["capabilities"] == 0)

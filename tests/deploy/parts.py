@@ -61,7 +61,7 @@ def get_json(url):
     return json.loads(body)
 
 
-def wait_until(what, condition, seconds=60):
+def wait_until(what, condition, seconds=60, pause=0.05):
     """Asks until it is true; an error of the network is not yet true."""
     until, last = time.monotonic() + seconds, None
     while time.monotonic() < until:
@@ -70,7 +70,7 @@ def wait_until(what, condition, seconds=60):
                 return
         except (OSError, AssertionError, ValueError) as error:
             last = error
-        time.sleep(0.05)
+        time.sleep(pause)
     raise AssertionError("not in %d s: %s%s" % (seconds, what, " (last error: %r)" % last if last else ""))
 
 
