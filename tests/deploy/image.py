@@ -26,11 +26,17 @@ LEFT_OUT = ["/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr
 
 
 class Builder:
+    """Layers are overlays where those can be mounted, or copies, which take longer."""
+
     def __init__(self, folder):
         self.folder = folder
-        self.command = [parts.program("buildah"), "--root", os.path.join(folder, "images"), "--runroot", os.path.join(folder, "run"),
-                        "--storage-driver", "vfs"]
         self.environment = {**os.environ, "BUILDAH_ISOLATION": "chroot", "TMPDIR": folder}
+        for driver in ("overlay", "vfs"):
+            self.command = [parts.program("buildah"), "--root", os.path.join(folder, driver), "--runroot", os.path.join(folder, "run-" + driver),
+                            "--storage-driver", driver]
+            container = self("from", "scratch", check=False)
+            if container and self("mount", container, check=False):
+                break
 
     def __call__(self, *arguments, check=True):
         log = os.path.join(self.folder, "buildah.log")
@@ -205,7 +211,7 @@ def main():
             if container.process and container.process.poll() is None:
                 container.process.kill()
                 container.process.wait()
-            builder("umount", "--all", check=False)
+            builder("rm", "--all", check=False)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
