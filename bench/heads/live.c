@@ -1,6 +1,6 @@
 /* What live statistics cost a forward pass: the same pass observed and not, in turn, with and without maps in its
  * results. One lane.
- * usage: bench_live [SECONDS [LENGTH]]      seconds for each line (3), one sequence length */
+ * usage: bench_live [SECONDS [LENGTH [D_MODEL]]]      seconds for each line (3), of one length, of one size */
 
 #include "analysis/live_observer.h"
 #include "measure.h"
@@ -11,16 +11,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { D_MODEL = 768, HEADS = 12, D_K = D_MODEL / HEADS };
+struct size {
+    size_t d_model, num_heads, length;
+};
 
-static const struct attention_shape shape = {D_MODEL, HEADS, HEADS, D_K, D_K, 0.125f, true};
+static const struct size sizes[] = {{64, 8, 4},    {64, 8, 32},    {384, 12, 4},   {384, 12, 32},
+                                    {768, 12, 16}, {768, 12, 128}, {768, 12, 512}, {768, 12, 2048}};
 
 struct pass {
+    struct attention_shape shape;
     const struct attention_layer *layer;
     struct forward_input input;
     struct forward_result result;
     struct arena scratch;
     struct live_sums sums;
+    void *sums_memory;
     bool observed;
 };
 
@@ -46,7 +51,8 @@ static size_t scratch_bytes(const struct pass *pass)
 {
     const struct forward_input *inputs[] = {&pass->input};
     size_t forward, observer = 0;
-    if (!forward_scratch_bytes(&shape, inputs, 1, 1, &forward) || !live_observer_bytes(HEADS, inputs, 1, 1, &observer))
+    if (!forward_scratch_bytes(&pass->shape, inputs, 1, 1, &forward) ||
+        !live_observer_bytes(pass->shape.num_heads, inputs, 1, 1, &observer))
         abort();
     return forward + observer;
 }
@@ -63,7 +69,7 @@ static void run(void *context)
             abort();
         return;
     }
-    struct live_observer *observer = live_observer_create(HEADS, inputs, 1, 1, &pass->scratch, &error);
+    struct live_observer *observer = live_observer_create(pass->shape.num_heads, inputs, 1, 1, &pass->scratch, &error);
     const struct forward_observer interface = live_observer_interface(observer);
     live_sums_clear(&pass->sums);
     if (!forward_run_observed(pass->layer, inputs, results, 1, &interface, &parallel_serial, &pass->scratch, &error) ||
@@ -71,16 +77,17 @@ static void run(void *context)
         abort();
 }
 
-static void compare(const struct attention_layer *layer, size_t length, bool maps, double seconds)
+static void compare(const struct attention_shape *shape, const struct attention_layer *layer, size_t length, bool maps,
+                    double seconds)
 {
-    struct pass passes[2] = {{0}};
+    struct pass passes[2] = {0};
     struct contender contenders[2] = {{0}};
     size_t bytes;
-    float *x = normals(7, length * D_MODEL, 1);
-    live_sums_bytes(1, HEADS, &bytes);
+    float *x = normals(7, length * shape->d_model, 1);
+    live_sums_bytes(1, shape->num_heads, &bytes);
     for (int i = 0; i < 2; i++) {
         struct pass *p = &passes[i];
-        *p = (struct pass){.layer = layer, .observed = i == 1};
+        *p = (struct pass){.shape = *shape, .layer = layer, .observed = i == 1};
         p->input = (struct forward_input){.batch = 1,
                                           .query_length = length,
                                           .key_length = length,
@@ -89,10 +96,10 @@ static void compare(const struct attention_layer *layer, size_t length, bool map
                                           .key = x,
                                           .value = x,
                                           .observed = p->observed};
-        p->result.n_maps = HEADS;
-        p->result.output = allocate(length * D_MODEL * sizeof(float));
-        p->result.attention = maps ? allocate(HEADS * length * length * sizeof(float)) : NULL;
-        live_sums_init(&p->sums, 1, HEADS, allocate(bytes));
+        p->result.n_maps = shape->num_heads;
+        p->result.output = allocate(length * shape->d_model * sizeof(float));
+        p->result.attention = maps ? allocate(shape->num_heads * length * length * sizeof(float)) : NULL;
+        live_sums_init(&p->sums, 1, shape->num_heads, p->sums_memory = allocate(bytes));
         if (!arena_reserve(&p->scratch, scratch_bytes(p)))
             abort();
         contenders[i] = (struct contender){.run = run, .context = p};
@@ -100,41 +107,47 @@ static void compare(const struct attention_layer *layer, size_t length, bool map
     const size_t rounds = measure(contenders, 2, seconds);
     const struct spread off = measured_seconds(&contenders[0], rounds), on = measured_seconds(&contenders[1], rounds),
                         ratio = measured_ratio(&contenders[1], &contenders[0], rounds);
-    printf("T %5zu  %s  off %9.1f us  on %9.1f us  ratio %.3f (%.3f to %.3f)\n", length, maps ? "maps   " : "no maps",
-           1e6 * off.median, 1e6 * on.median, ratio.median, ratio.low, ratio.high);
+    printf("D %3zu  H %2zu  T %4zu  %s  off %9.2f us  on %9.2f us  ratio %.3f (%.3f to %.3f)\n", shape->d_model,
+           shape->num_heads, length, maps ? "maps   " : "no maps", 1e6 * off.median, 1e6 * on.median, ratio.median,
+           ratio.low, ratio.high);
     for (int i = 0; i < 2; i++) {
         free(passes[i].result.output);
         free(passes[i].result.attention);
-        free(passes[i].sums.statistics);
+        free(passes[i].sums_memory);
         arena_free(&passes[i].scratch);
     }
     free(x);
 }
 
+static void compare_size(const struct size *size, double seconds)
+{
+    const size_t d = size->d_model, d_k = d / size->num_heads, square = d * d;
+    const struct attention_shape shape = {d, size->num_heads, size->num_heads, d_k, d_k, 1 / sqrtf((float)d_k), true};
+    float *weights = normals(42, 4 * square, 1.1 / sqrt((double)d));
+    const struct attention_matrices matrices = {
+        .w_q = weights, .w_k = weights + square, .w_v = weights + 2 * square, .w_o = weights + 3 * square};
+    struct error error;
+    struct attention_layer *layer = attention_layer_create(&shape, &matrices, &error);
+    if (!layer)
+        abort();
+    compare(&shape, layer, size->length, true, seconds);
+    compare(&shape, layer, size->length, false, seconds);
+    attention_layer_free(layer);
+    free(weights);
+}
+
 int main(int argc, char **argv)
 {
     const double seconds = argc > 1 ? atof(argv[1]) : 3;
-    const size_t square = (size_t)D_MODEL * D_MODEL;
+    const size_t length = argc > 2 ? (size_t)atoi(argv[2]) : 0, d_model = argc > 3 ? (size_t)atoi(argv[3]) : 0;
     struct error error;
     if (!engine_init(getenv("ATTND_ISA"), &error)) {
         fprintf(stderr, "%s\n", error.message);
         return 2;
     }
-    float *weights = normals(42, 4 * square, 0.04);
-    const struct attention_matrices matrices = {
-        .w_q = weights, .w_k = weights + square, .w_v = weights + 2 * square, .w_o = weights + 3 * square};
-    struct attention_layer *layer = attention_layer_create(&shape, &matrices, &error);
-    if (!layer)
-        return 2;
-    printf("live statistics, D %d, %d heads, one lane, %s\n", D_MODEL, HEADS, engine_isa());
-    static const size_t lengths[] = {16, 128, 512, 2048};
-    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
-        if (argc > 2 && (size_t)atoi(argv[2]) != lengths[i])
-            continue;
-        compare(layer, lengths[i], true, seconds);
-        compare(layer, lengths[i], false, seconds);
-    }
-    attention_layer_free(layer);
-    free(weights);
+    printf("live statistics, one lane, %s\n", engine_isa());
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if ((!length || sizes[i].length == length) && (!d_model || sizes[i].d_model == d_model))
+            compare_size(&sizes[i], seconds);
     return 0;
 }

@@ -2,6 +2,7 @@
  * summed up under a lock, once a unit; all else is a lane's own until it turns to another input. */
 #include "analysis/live_observer.h"
 
+#include "analysis/live_facts.h"
 #include "analysis/live_kernels/live_kernels.h"
 #include "base/isa.h"
 #include "base/size.h"
@@ -15,16 +16,16 @@
 #define ROWS_OF_A_UNIT ((size_t)16)
 
 struct observed_input {
-    struct head_maps maps; /* what is allowed: the weights come tile by tile */
-    struct row_facts facts;
-    struct row_sums *sequences; /* [B, num_heads]: of those that come in several units; NULL: none can */
-    struct live_sums sums;      /* of the lanes that have turned to another input */
+    struct live_facts facts;
+    double *sequences; /* [B, LIVE_STATISTIC_COUNT, columns]: sums over rows, where a sequence may come in several units;
+                          NULL: none can */
+    struct live_sums sums; /* of the lanes that have turned to another input */
 };
 
 struct observer_lane {
     size_t input; /* whose rows came last; SIZE_MAX: nobody's */
     struct live_sums sums;
-    struct row_sums *rows; /* [num_heads]: of the unit */
+    double *y; /* [LIVE_STATISTIC_COUNT, columns]: sums over the rows of the unit */
 };
 
 struct live_observer {
@@ -37,29 +38,31 @@ struct live_observer {
     atomic_flag lock;              /* of the inputs' sums */
 };
 
-static struct head_maps maps_of(const struct forward_input *input, size_t num_heads)
-{
-    return (struct head_maps){.rule = input, .num_heads = num_heads};
-}
-
 static bool comes_in_units(const struct forward_input *input)
 {
     return input->query_length > ROWS_OF_A_UNIT;
 }
 
+/* Sums over rows, [LIVE_STATISTIC_COUNT, columns], are as large as the offsets of live_sums. */
+static bool row_sums_doubles(size_t num_heads, size_t *doubles)
+{
+    if (!size_add(num_heads, LIVE_MEANS_PADDING - 1, doubles))
+        return false;
+    return size_multiply(*doubles / LIVE_MEANS_PADDING * LIVE_MEANS_PADDING, LIVE_STATISTIC_COUNT, doubles);
+}
+
 static bool sequences_bytes(const struct forward_input *input, size_t num_heads, size_t *bytes)
 {
+    size_t doubles;
     *bytes = 0;
-    return !comes_in_units(input) ||
-           tensor_bytes((size_t[]){input->batch, num_heads}, 2, sizeof(struct row_sums), bytes);
+    return !comes_in_units(input) || (row_sums_doubles(num_heads, &doubles) &&
+                                      tensor_bytes((size_t[]){input->batch, doubles}, 2, sizeof(double), bytes));
 }
 
 static bool add_input_bytes(const struct forward_input *input, size_t num_heads, size_t sums, size_t *total)
 {
-    const struct head_maps maps = maps_of(input, num_heads);
-    size_t maps_bytes, facts, sequences;
-    return head_maps_bytes(&maps, &maps_bytes) && row_facts_bytes(&maps, &facts) &&
-           sequences_bytes(input, num_heads, &sequences) && size_add(*total, maps_bytes, total) &&
+    size_t facts, sequences;
+    return live_facts_bytes(input, &facts) && sequences_bytes(input, num_heads, &sequences) &&
            size_add(*total, facts, total) && arena_need(total, sequences) && arena_need(total, sums);
 }
 
@@ -68,7 +71,7 @@ bool live_observer_bytes(size_t num_heads, const struct forward_input *const *in
 {
     size_t total = 0, sums, rows, lane = 0, all;
     if (!live_sums_bytes(1, num_heads, &sums) ||
-        !tensor_bytes((size_t[]){num_heads}, 1, sizeof(struct row_sums), &rows) || !arena_need(&lane, sums) ||
+        !row_sums_doubles(num_heads, &rows) || !size_multiply(rows, sizeof(double), &rows) || !arena_need(&lane, sums) ||
         !arena_need(&lane, rows) || !size_multiply(lane, lanes, &all))
         return false;
     for (size_t i = 0; i < count; i++)
@@ -96,10 +99,8 @@ static bool take_input(const struct live_observer *observer, const struct forwar
                        struct observed_input *input)
 {
     size_t bytes;
-    struct error ignored;
-    *input = (struct observed_input){.maps = maps_of(asked, observer->num_heads)};
-    if (!head_maps_prepare(&input->maps, arena, &ignored) || !row_facts_make(&input->maps, arena, &input->facts) ||
-        !take_sums(observer->num_heads, arena, &input->sums))
+    *input = (struct observed_input){0};
+    if (!live_facts_make(asked, arena, &input->facts) || !take_sums(observer->num_heads, arena, &input->sums))
         return false;
     if (!comes_in_units(asked))
         return true;
@@ -113,8 +114,14 @@ static bool take_input(const struct live_observer *observer, const struct forwar
 static bool take_lane(const struct live_observer *observer, struct arena *arena, struct observer_lane *lane)
 {
     lane->input = SIZE_MAX;
-    lane->rows = arena_take(arena, observer->num_heads * sizeof *lane->rows);
-    return take_sums(observer->num_heads, arena, &lane->sums) && lane->rows;
+    if (!take_sums(observer->num_heads, arena, &lane->sums))
+        return false;
+    const size_t doubles = LIVE_STATISTIC_COUNT * lane->sums.columns;
+    lane->y = arena_take(arena, doubles * sizeof *lane->y);
+    if (!lane->y)
+        return false;
+    memset(lane->y, 0, doubles * sizeof *lane->y); /* columns without a head stay 0 */
+    return true;
 }
 
 struct live_observer *live_observer_create(size_t num_heads, const struct forward_input *const *inputs, size_t count,
@@ -178,107 +185,40 @@ static size_t index_of(const struct live_observer *observer, const struct forwar
     return i;
 }
 
-static void add_mass(struct row_sums *sums, enum row_set rows, enum head_statistic mass, enum head_statistic uniform,
-                     float weight, double even)
+static void set_sums(double *y /* [LIVE_STATISTIC_COUNT, columns], from the head's column on */, size_t columns,
+                     const struct live_measures *m)
 {
-    sums->rows[rows] += 1;
-    sums->sum[mass] += (double)weight;
-    sums->sum[uniform] += even;
-}
-
-/* The values of one row of n allowed keys; `at`: the row in the input's facts. */
-static void add_row(const struct observed_input *input, size_t at, size_t n, const struct live_measures *m,
-                    struct row_sums *sums)
-{
-    const uint8_t keys = input->facts.keys[at];
-    const double even = 1 / (double)n;
-    sums->rows[ROWS_SCORED] += 1;
-    sums->sum[STATISTIC_ENTROPY] += m->entropy;
-    sums->sum[STATISTIC_EFFECTIVE_KEYS] += exp(m->entropy);
-    sums->sum[STATISTIC_CONFIDENCE] += (double)m->largest;
-    sums->sum[STATISTIC_DISTANCE] += m->distance;
-    sums->sum[STATISTIC_SIGNED_DISTANCE] += m->signed_distance;
-    sums->sum[STATISTIC_UNIFORM_DISTANCE] += input->facts.uniform_distance[at];
-    if (n > 1) {
-        const double root = sqrt((double)n);
-        sums->rows[ROWS_CHOOSING] += 1;
-        sums->sum[STATISTIC_NORMALIZED_ENTROPY] += m->entropy / input->facts.logarithms[n];
-        sums->sum[STATISTIC_HOYER] += (root - 1 / sqrt(m->squares)) / (root - 1);
-    }
-    if (keys & ROW_HAS_PREVIOUS)
-        add_mass(sums, ROWS_PREVIOUS, STATISTIC_PREVIOUS_MASS, STATISTIC_UNIFORM_PREVIOUS_MASS, m->previous, even);
-    if (keys & ROW_HAS_NEXT)
-        add_mass(sums, ROWS_NEXT, STATISTIC_NEXT_MASS, STATISTIC_UNIFORM_NEXT_MASS, m->next, even);
-    if (keys & ROW_HAS_SELF)
-        add_mass(sums, ROWS_SELF, STATISTIC_SELF_MASS, STATISTIC_UNIFORM_SELF_MASS, m->itself, even);
-    if (keys & ROW_HAS_FIRST)
-        add_mass(sums, ROWS_FIRST, STATISTIC_FIRST_MASS, STATISTIC_UNIFORM_FIRST_MASS, m->first, even);
-}
-
-static void see_row(const struct live_observer *observer, struct observer_lane *lane, const struct observed_rows *rows,
-                    size_t i)
-{
-    const struct observed_input *input = &observer->inputs[lane->input];
-    const ptrdiff_t limit = rows->key_limit + (ptrdiff_t)(i * rows->key_step);
-    const size_t row = rows->first_row + i, n = input->maps.sequences[rows->sequence].n_allowed[row];
-    float *weights = rows->weights + i * rows->stride;
-    struct live_measures measures;
-    if (n == 0) {
-        memset(weights, 0, rows->stride * sizeof *weights);
-        return;
-    }
-    const struct live_row seen = {
-        .weights = weights,
-        .n_keys = size_min((size_t)limit, rows->n_computed), /* n > 0 keys are below it */
-        .width = rows->stride,
-        .inverse = rows->inverse[i],
-        .even = 1.0f / (float)n,
-        .allowed = rows->allowed ? rows->allowed + i * rows->n_keys : NULL,
-        .place = (ptrdiff_t)row,
-    };
-    observer->kernels->see_row(&seen, &measures);
-    add_row(input, rows->sequence * rows->input->query_length + row, n, &measures, &lane->rows[rows->head]);
-}
-
-/* A whole sequence of one head. */
-static void add_sequence(struct live_sums *sums, size_t head, const struct row_sums *rows)
-{
-    for (size_t i = 0; i < LIVE_STATISTIC_COUNT; i++) {
-        const enum head_statistic statistic = live_statistics[i];
-        ratio_sums_add(&sums->statistics[head * LIVE_STATISTIC_COUNT + i], rows->sum[statistic],
-                       rows->rows[head_statistic_kinds[statistic].rows]);
-    }
-    for (size_t i = 0; i < LIVE_BASELINE_COUNT && head == 0; i++) {
-        const enum head_statistic statistic = live_baselines[i];
-        ratio_sums_add(&sums->baselines[i], rows->sum[statistic], rows->rows[head_statistic_kinds[statistic].rows]);
-    }
-}
-
-static void add_row_sums(struct row_sums *sums, const struct row_sums *other)
-{
-    for (size_t i = 0; i < HEAD_STATISTIC_COUNT; i++)
-        sums->sum[i] += other->sum[i];
-    for (size_t i = 0; i < ROW_SET_COUNT; i++)
-        sums->rows[i] += other->rows[i];
+    y[LIVE_STATISTIC_ENTROPY * columns] = m->entropy;
+    y[LIVE_STATISTIC_NORMALIZED_ENTROPY * columns] = m->normalized_entropy;
+    y[LIVE_STATISTIC_EFFECTIVE_KEYS * columns] = m->effective_keys;
+    y[LIVE_STATISTIC_DISTANCE * columns] = m->distance;
+    y[LIVE_STATISTIC_SIGNED_DISTANCE * columns] = m->signed_distance;
+    y[LIVE_STATISTIC_CONFIDENCE * columns] = m->confidence;
+    y[LIVE_STATISTIC_HOYER * columns] = m->hoyer;
+    y[LIVE_STATISTIC_PREVIOUS_MASS * columns] = m->masses[0];
+    y[LIVE_STATISTIC_SELF_MASS * columns] = m->masses[1];
+    y[LIVE_STATISTIC_NEXT_MASS * columns] = m->masses[2];
+    y[LIVE_STATISTIC_FIRST_MASS * columns] = m->masses[3];
 }
 
 /* The unit is over: all heads have come. */
 static void add_unit(struct live_observer *observer, struct observer_lane *lane, const struct observed_rows *rows)
 {
-    const size_t heads = rows->num_heads;
+    struct observed_input *input = &observer->inputs[lane->input];
+    const struct live_sequence *sequence = &input->facts.sequences[rows->sequence];
+    const size_t heads = rows->num_heads, doubles = LIVE_STATISTIC_COUNT * lane->sums.columns;
     const float *weights = rows->weights - (heads - 1) * rows->head_stride;
-    observer->kernels->add_products(weights, rows->head_stride, heads, rows->n_rows * rows->stride,
+    observer->kernels->add_products(weights, rows->head_stride, heads, rows->n_rows, rows->n_computed, rows->stride,
                                     lane->sums.products);
     lane->sums.counts.sequences = 1; /* it is not empty; live_observer_finish counts */
-    if (rows->n_rows == rows->n_queries) {
-        for (size_t head = 0; head < heads; head++)
-            add_sequence(&lane->sums, head, &lane->rows[head]);
+    if (!input->sequences) {
+        live_sums_add_sequence(&lane->sums, lane->y, sequence->baselines, sequence->rows);
         return;
     }
-    struct row_sums *sequence = observer->inputs[lane->input].sequences + rows->sequence * heads;
+    double *y = input->sequences + rows->sequence * doubles;
     lock(observer);
-    for (size_t head = 0; head < heads; head++)
-        add_row_sums(&sequence[head], &lane->rows[head]);
+    for (size_t i = 0; i < doubles; i++)
+        y[i] += lane->y[i];
     unlock(observer);
 }
 
@@ -288,9 +228,29 @@ static void see_rows(void *context, const struct observed_rows *rows, unsigned l
     struct observer_lane *lane = &observer->lanes[lane_index];
     if (rows->head == 0)
         turn_to(observer, lane, index_of(observer, rows->input));
-    lane->rows[rows->head] = (struct row_sums){0};
-    for (size_t i = 0; i < rows->n_rows; i++)
-        see_row(observer, lane, rows, i);
+    const struct live_facts *facts = &observer->inputs[lane->input].facts;
+    const size_t at = rows->sequence * facts->stride + rows->first_row;
+    const struct live_rows seen = {
+        .weights = rows->weights,
+        .n_rows = rows->n_rows,
+        .n_keys = rows->n_computed,
+        .stride = rows->stride,
+        .inverse = rows->inverse,
+        .logs = rows->logs,
+        .key_limit = rows->key_limit,
+        .key_step = rows->key_step,
+        .allowed_stride = rows->n_keys,
+        .allowed = rows->allowed,
+        .place = (ptrdiff_t)rows->first_row,
+        .even = facts->even + at,
+        .inverse_logarithm = facts->inverse_logarithm + at,
+        .root = facts->root + at,
+        .inverse_root = facts->inverse_root + at,
+        .keys = facts->keys + at,
+    };
+    struct live_measures measures;
+    observer->kernels->see_rows(&seen, &measures);
+    set_sums(lane->y + rows->head, lane->sums.columns, &measures);
     if (rows->head + 1 == rows->num_heads)
         add_unit(observer, lane, rows);
 }
@@ -304,44 +264,31 @@ struct forward_observer live_observer_interface(struct live_observer *observer)
 
 static bool is_finite(const struct live_sums *sums)
 {
-    for (size_t head = 0; head < sums->num_heads; head++) {
-        if (!isfinite(live_sums_product(sums, 0, head, head)))
-            return false;
-        for (size_t i = 0; i < LIVE_STATISTIC_COUNT; i++)
-            if (!isfinite(sums->statistics[head * LIVE_STATISTIC_COUNT + i].z))
-                return false;
+    bool finite = true;
+    for (size_t head = 0; head < sums->num_heads; head++)
+        finite &= isfinite(live_sums_product(sums, 0, head, head)) != 0;
+    for (size_t i = 0; i < LIVE_STATISTIC_COUNT; i++) {
+        const double *z = live_sums_values(sums, i) + sums->columns;
+        for (size_t head = 0; head < sums->num_heads; head++)
+            finite &= isfinite(z[head]) != 0;
     }
-    return true;
-}
-
-static struct live_counts count(const struct head_maps *maps)
-{
-    struct live_counts counts = {.rows = (double)maps->n_rows, .excluded = (double)maps->n_excluded};
-    for (size_t b = 0; b < maps->rule->batch; b++) {
-        const struct head_sequence *sequence = &maps->sequences[b];
-        size_t scored = 0;
-        for (size_t row = 0; row < sequence->n_rows; row++) {
-            const uint32_t n = sequence->n_allowed[row];
-            scored += n > 0;
-            counts.allowed += (double)n;
-            counts.even += n > 0 ? 1 / (double)n : 0;
-        }
-        counts.sequences += scored > 0;
-    }
-    return counts;
+    return finite;
 }
 
 bool live_observer_finish(struct live_observer *observer, size_t index, struct live_sums *sums)
 {
     struct observed_input *input = &observer->inputs[index];
+    const struct forward_input *asked = observer->asked[index];
     for (unsigned i = 0; i < observer->n_lanes; i++)
         turn_to(observer, &observer->lanes[i], SIZE_MAX);
     live_sums_merge(sums, &input->sums);
-    if (sums->counts.sequences == 0) /* all of it came in several units, or there is none */
+    if (sums->counts.sequences == 0) /* there is none */
         live_sums_clear(sums);
-    for (size_t b = 0; b < input->maps.rule->batch && input->sequences; b++)
-        for (size_t head = 0; head < observer->num_heads; head++)
-            add_sequence(sums, head, &input->sequences[b * observer->num_heads + head]);
-    sums->counts = count(&input->maps);
+    for (size_t b = 0; b < asked->batch && input->sequences; b++) {
+        const struct live_sequence *sequence = &input->facts.sequences[b];
+        live_sums_add_sequence(sums, input->sequences + b * LIVE_STATISTIC_COUNT * sums->columns, sequence->baselines,
+                               sequence->rows);
+    }
+    sums->counts = live_facts_count(&input->facts, asked);
     return is_finite(sums);
 }

@@ -1,6 +1,7 @@
 /* The sums that are kept of traffic: see live_sums.h. */
 #include "analysis/live_sums.h"
 
+#include "analysis/live_kernels/live_kernels.h"
 #include "base/size.h"
 
 #include <string.h>
@@ -17,21 +18,24 @@ const enum head_statistic live_statistics[LIVE_STATISTIC_COUNT] = {HEAD_STATISTI
 #define LIVE_ENTRY_11(code) code,
 const enum head_statistic live_baselines[LIVE_BASELINE_COUNT] = {HEAD_STATISTICS(LIVE_ENTRY)};
 
+/* Columns, and elements. */
 struct parts {
-    size_t statistics, baselines, products; /* elements */
+    size_t columns, values, products;
 };
+
+#define SMALL_BYTES (LIVE_STATISTIC_COUNT * sizeof(struct live_means) + LIVE_BASELINE_COUNT * sizeof(struct ratio_sums))
 
 static bool count_parts(size_t num_layers, size_t num_heads, struct parts *parts, size_t *bytes)
 {
-    size_t twice, statistics, products;
+    size_t twice, columns, all;
     if (num_heads == SIZE_MAX || !size_multiply(num_heads, num_heads + 1, &twice) ||
         !size_multiply(twice / 2, num_layers, &parts->products) ||
-        !size_multiply(num_layers * LIVE_STATISTIC_COUNT, num_heads, &parts->statistics) ||
-        !size_multiply(parts->statistics, sizeof(struct ratio_sums), &statistics) ||
-        !size_multiply(parts->products, sizeof(double), &products) || !size_add(statistics, products, &statistics))
+        !size_multiply(num_layers, num_heads, &columns) || !size_add(columns, LIVE_MEANS_PADDING - 1, &columns))
         return false;
-    parts->baselines = LIVE_BASELINE_COUNT;
-    return size_add(statistics, parts->baselines * sizeof(struct ratio_sums), bytes);
+    parts->columns = columns / LIVE_MEANS_PADDING * LIVE_MEANS_PADDING;
+    return size_multiply(parts->columns, (size_t)4 * LIVE_STATISTIC_COUNT, &parts->values) &&
+           size_add(parts->values, parts->products, &all) && size_multiply(all, sizeof(double), bytes) &&
+           size_add(*bytes, SMALL_BYTES, bytes);
 }
 
 bool live_sums_bytes(size_t num_layers, size_t num_heads, size_t *bytes)
@@ -45,10 +49,11 @@ void live_sums_lay(struct live_sums *sums, size_t num_layers, size_t num_heads, 
     struct parts parts = {0};
     size_t bytes;
     count_parts(num_layers, num_heads, &parts, &bytes);
-    *sums = (struct live_sums){.num_layers = num_layers, .num_heads = num_heads};
-    sums->statistics = memory;
-    sums->baselines = sums->statistics + parts.statistics;
-    sums->products = (double *)(sums->baselines + parts.baselines);
+    *sums = (struct live_sums){.num_layers = num_layers, .num_heads = num_heads, .columns = parts.columns};
+    sums->values = memory;
+    sums->means = (struct live_means *)(sums->values + parts.values);
+    sums->baselines = (struct ratio_sums *)(sums->means + LIVE_STATISTIC_COUNT);
+    sums->products = (double *)(sums->baselines + LIVE_BASELINE_COUNT);
 }
 
 void live_sums_init(struct live_sums *sums, size_t num_layers, size_t num_heads, void *memory)
@@ -57,27 +62,46 @@ void live_sums_init(struct live_sums *sums, size_t num_layers, size_t num_heads,
     live_sums_clear(sums);
 }
 
-static size_t statistics_of(const struct live_sums *sums)
-{
-    return sums->num_layers * sums->num_heads * LIVE_STATISTIC_COUNT;
-}
-
 static size_t products_of(const struct live_sums *sums)
 {
     return sums->num_layers * live_sums_pairs(sums->num_heads);
 }
 
+/* All arrays are one piece of memory. */
+static size_t all_bytes(const struct live_sums *sums)
+{
+    return (size_t)((const char *)(sums->products + products_of(sums)) - (const char *)sums->values);
+}
+
 void live_sums_clear(struct live_sums *sums)
 {
     sums->counts = (struct live_counts){0};
-    memset(sums->statistics, 0, statistics_of(sums) * sizeof *sums->statistics);
-    memset(sums->baselines, 0, LIVE_BASELINE_COUNT * sizeof *sums->baselines);
-    memset(sums->products, 0, products_of(sums) * sizeof *sums->products);
+    memset(sums->values, 0, all_bytes(sums));
 }
 
 bool live_sums_are_empty(const struct live_sums *sums)
 {
     return sums->counts.sequences == 0 && sums->counts.excluded == 0 && sums->counts.skipped == 0;
+}
+
+void live_sums_add_sequence(struct live_sums *sums, const double *y, const double *baselines, const double *rows)
+{
+    const struct live_kernels *kernels = live_kernels_of(isa_chosen());
+    for (size_t i = 0; i < LIVE_STATISTIC_COUNT; i++) {
+        const double n = rows[head_statistic_kinds[live_statistics[i]].rows];
+        struct live_means *means = &sums->means[i];
+        if (!(n > 0))
+            continue;
+        if (means->sequences == 0)
+            kernels->begin_means(live_sums_values(sums, i), y + i * sums->columns, n, sums->columns);
+        else
+            kernels->add_means(live_sums_values(sums, i), y + i * sums->columns, n, sums->columns);
+        means->sequences += 1;
+        means->n += n;
+        means->nn += n * n;
+    }
+    for (size_t i = 0; i < LIVE_BASELINE_COUNT; i++)
+        ratio_sums_add(&sums->baselines[i], baselines[i], rows[head_statistic_kinds[live_baselines[i]].rows]);
 }
 
 static void add_counts(struct live_counts *counts, const struct live_counts *other)
@@ -92,9 +116,24 @@ static void add_counts(struct live_counts *counts, const struct live_counts *oth
 
 static void copy_sums(struct live_sums *to, const struct live_sums *from)
 {
-    memcpy(to->statistics, from->statistics, statistics_of(to) * sizeof *to->statistics);
-    memcpy(to->baselines, from->baselines, LIVE_BASELINE_COUNT * sizeof *to->baselines);
-    memcpy(to->products, from->products, products_of(to) * sizeof *to->products);
+    memcpy(to->values, from->values, all_bytes(to));
+}
+
+static void merge_statistic(struct live_sums *sums, const struct live_sums *other, size_t statistic)
+{
+    struct live_means *means = &sums->means[statistic];
+    const struct live_means *more = &other->means[statistic];
+    double *values = live_sums_values(sums, statistic);
+    const double *added = live_sums_values(other, statistic);
+    if (more->sequences == 0)
+        return;
+    if (means->sequences == 0)
+        memcpy(values, added, 4 * sums->columns * sizeof *values);
+    else
+        live_kernels_of(isa_chosen())->merge_means(values, added, more->n, more->nn, sums->columns);
+    means->sequences += more->sequences;
+    means->n += more->n;
+    means->nn += more->nn;
 }
 
 void live_sums_merge(struct live_sums *sums, const struct live_sums *other)
@@ -107,8 +146,8 @@ void live_sums_merge(struct live_sums *sums, const struct live_sums *other)
         copy_sums(sums, other);
         return;
     }
-    for (size_t i = 0; i < statistics_of(sums); i++)
-        ratio_sums_merge(&sums->statistics[i], &other->statistics[i]);
+    for (size_t i = 0; i < LIVE_STATISTIC_COUNT; i++)
+        merge_statistic(sums, other, i);
     for (size_t i = 0; i < LIVE_BASELINE_COUNT; i++)
         ratio_sums_merge(&sums->baselines[i], &other->baselines[i]);
     double *restrict to = sums->products;
@@ -123,15 +162,21 @@ void live_sums_copy(struct live_sums *to, const struct live_sums *from)
     copy_sums(to, from);
 }
 
-const struct ratio_sums *live_sums_of(const struct live_sums *sums, size_t layer, size_t head,
-                                      enum head_statistic statistic)
+struct ratio_sums live_sums_of(const struct live_sums *sums, size_t layer, size_t head, enum head_statistic statistic)
 {
-    const size_t first = (layer * sums->num_heads + head) * LIVE_STATISTIC_COUNT;
-    for (size_t i = 0; i < LIVE_STATISTIC_COUNT; i++)
-        if (live_statistics[i] == statistic)
-            return &sums->statistics[first + i];
     for (size_t i = 0; i < LIVE_BASELINE_COUNT; i++)
         if (live_baselines[i] == statistic)
-            return &sums->baselines[i];
-    return NULL;
+            return sums->baselines[i];
+    for (size_t i = 0; i < LIVE_STATISTIC_COUNT; i++)
+        if (live_statistics[i] == statistic) {
+            const double *values = live_sums_values(sums, i) + layer * sums->num_heads + head;
+            return (struct ratio_sums){.offset = values[0],
+                                       .sequences = sums->means[i].sequences,
+                                       .z = values[sums->columns],
+                                       .n = sums->means[i].n,
+                                       .zz = values[2 * sums->columns],
+                                       .zn = values[3 * sums->columns],
+                                       .nn = sums->means[i].nn};
+        }
+    return (struct ratio_sums){0};
 }

@@ -20,6 +20,18 @@ enum {
 #undef LIVE_COUNT
 #undef LIVE_BASELINE
 
+#define LIVE_ENTRY_00(code)
+#define LIVE_ENTRY_01(code)
+#define LIVE_ENTRY_10(code) LIVE_##code,
+#define LIVE_ENTRY_11(code)
+#define LIVE_ENTRY(code, name, rows, placed, live, baseline) LIVE_ENTRY_##live##baseline(code)
+enum live_statistic { HEAD_STATISTICS(LIVE_ENTRY) }; /* those of each head: LIVE_STATISTIC_ENTROPY and so on */
+#undef LIVE_ENTRY
+#undef LIVE_ENTRY_11
+#undef LIVE_ENTRY_10
+#undef LIVE_ENTRY_01
+#undef LIVE_ENTRY_00
+
 /* Which ones, in the order of answers. */
 extern const enum head_statistic live_statistics[LIVE_STATISTIC_COUNT], live_baselines[LIVE_BASELINE_COUNT];
 
@@ -33,17 +45,24 @@ struct live_counts {
     double even;    /* U: sum over rows of 1/n_i */
 };
 
+/* Sums of ratio_sums.h of one statistic, of all heads: these they have in common, and those of live_sums_values. */
+struct live_means {
+    double sequences, n, nn;
+};
+
 /* The products are those of attention less even attention, c_i = a_i - 1/n_i over the allowed keys: since rows sum to
  * 1, <a, b> = <c_a, c_b> + U, and where heads are near to even, nothing cancels. */
 struct live_sums {
     size_t num_layers, num_heads;
     struct live_counts counts;
-    struct ratio_sums *statistics; /* [num_layers, num_heads, LIVE_STATISTIC_COUNT] */
-    struct ratio_sums *baselines;  /* [LIVE_BASELINE_COUNT] */
+    size_t columns; /* num_layers * num_heads, up to a multiple of LIVE_MEANS_PADDING; 0 in those that are none */
+    double *values; /* [LIVE_STATISTIC_COUNT, 4, columns]: offset, z, zz, zn of each statistic. First in memory */
+    struct live_means *means;     /* [LIVE_STATISTIC_COUNT] */
+    struct ratio_sums *baselines; /* [LIVE_BASELINE_COUNT] */
     double *products; /* [num_layers, num_heads (num_heads + 1) / 2]: <c_a, c_b> for b <= a, at a (a + 1) / 2 + b */
 };
 
-/* The memory of live_sums_init for one layer: no more than 1 KiB + 1 KiB for each head + 4 num_heads^2. False on
+/* The memory of live_sums_init for one layer: no more than 4 KiB + 1 KiB for each head + 4 num_heads^2. False on
  * overflow. */
 bool live_sums_bytes(size_t num_layers, size_t num_heads, size_t *bytes);
 /* Empty sums in memory [live_sums_bytes], which stays the caller's and is aligned for doubles. */
@@ -53,10 +72,21 @@ void live_sums_init(struct live_sums *sums, size_t num_layers, size_t num_heads,
 void live_sums_lay(struct live_sums *sums, size_t num_layers, size_t num_heads, void *memory);
 void live_sums_clear(struct live_sums *sums);
 bool live_sums_are_empty(const struct live_sums *sums);
+/* Adds a sequence to the statistics and baselines, not to counts and products: sums over its rows, which are so many of
+ * each set. */
+void live_sums_add_sequence(struct live_sums *sums, const double *y /* [LIVE_STATISTIC_COUNT, columns] */,
+                            const double *baselines /* [LIVE_BASELINE_COUNT] */,
+                            const double *rows /* [ROW_SET_COUNT] */);
 /* Adds other sums of the same shape. The result is the same whatever was added first, to 1e-12 of its size. */
 void live_sums_merge(struct live_sums *sums, const struct live_sums *other);
 /* to = from, of the same shape. */
 void live_sums_copy(struct live_sums *to, const struct live_sums *from);
+
+/* Offset, z, zz and zn of a statistic: [4, columns]. */
+static inline double *live_sums_values(const struct live_sums *sums, size_t statistic)
+{
+    return sums->values + statistic * 4 * sums->columns;
+}
 
 static inline size_t live_sums_pairs(size_t num_heads)
 {
@@ -70,8 +100,7 @@ static inline double live_sums_product(const struct live_sums *sums, size_t laye
     return sums->products[layer * live_sums_pairs(sums->num_heads) + a * (a + 1) / 2 + b];
 }
 
-/* Mean and standard error of a statistic that is live, baselines too. */
-const struct ratio_sums *live_sums_of(const struct live_sums *sums, size_t layer, size_t head,
-                                      enum head_statistic statistic);
+/* Those of a statistic that is live, baselines too. */
+struct ratio_sums live_sums_of(const struct live_sums *sums, size_t layer, size_t head, enum head_statistic statistic);
 
 #endif

@@ -94,10 +94,10 @@ static void write_head(const struct live_view *view, uint32_t head, struct text 
     for (size_t i = 0; i < HEAD_STATISTIC_COUNT; i++) {
         if (!view->statistics[i])
             continue;
-        const struct ratio_sums *sums = live_sums_of(view->sums, 0, head, (enum head_statistic)i);
+        const struct ratio_sums sums = live_sums_of(view->sums, 0, head, (enum head_statistic)i);
         const char *name = head_statistic_kinds[i].name;
-        write_member(name, "\":", ratio_sums_mean(sums), text);
-        write_member(name, "_stderr\":", ratio_sums_stderr(sums), text);
+        write_member(name, "\":", ratio_sums_mean(&sums), text);
+        write_member(name, "_stderr\":", ratio_sums_stderr(&sums), text);
     }
     text_append(text, "}", 1);
 }
@@ -244,8 +244,9 @@ static void write_drift(const struct live_view *view, const struct live_sums *ba
                         const struct drift_limits *limits, uint32_t head, enum head_statistic statistic,
                         struct text *text)
 {
-    const struct drift drift =
-        live_drift(live_sums_of(baseline, 0, head, statistic), live_sums_of(view->sums, 0, head, statistic), limits);
+    const struct ratio_sums before = live_sums_of(baseline, 0, head, statistic),
+                            within = live_sums_of(view->sums, 0, head, statistic);
+    const struct drift drift = live_drift(&before, &within, limits);
     text_append_format(text, "{\"head\":%u,\"statistic\":\"%s\",\"baseline\":", head,
                        head_statistic_kinds[statistic].name);
     analysis_text_number(text, drift.baseline);

@@ -26,39 +26,50 @@ static bool cauchy_schwarz(double a, double b, double c)
     return fabs(a) <= sqrt(b) * sqrt(c) * (1 + SLACK) + 1e-300;
 }
 
-static bool take_sums(const struct state_reading *r, enum head_statistic statistic, struct ratio_sums *sums,
-                      size_t count, size_t stride)
+/* Of `count` heads: values [4, columns]. */
+static bool take_sums(const struct state_reading *r, enum head_statistic statistic, struct live_means *means,
+                      double *values, size_t columns, size_t count)
 {
-    const size_t doubles = stride * sizeof *sums / sizeof(double);
+    double *offset = values, *z = values + columns, *zz = values + 2 * columns, *zn = values + 3 * columns;
     char place[80];
     const json_t *all = json_object_get(r->document, "statistics"),
                  *object = json_object_get(all, head_statistic_kinds[statistic].name);
-    struct ratio_sums common = {0};
     snprintf(place, sizeof place, "statistics/%s", head_statistic_kinds[statistic].name);
     if (!json_is_object(object))
         return state_wrong(r, place, object, "an object with the statistic's sums");
-    if (!state_take_number(r, object, place, "sequences", 0, &common.sequences) ||
-        !state_take_number(r, object, place, "n", 0, &common.n) ||
-        !state_take_number(r, object, place, "nn", 0, &common.nn) ||
-        !state_take_list(r, object, place, "offset", &sums->offset, count, doubles) ||
-        !state_take_list(r, object, place, "z", &sums->z, count, doubles) ||
-        !state_take_list(r, object, place, "zz", &sums->zz, count, doubles) ||
-        !state_take_list(r, object, place, "zn", &sums->zn, count, doubles))
+    if (!state_take_number(r, object, place, "sequences", 0, &means->sequences) ||
+        !state_take_number(r, object, place, "n", 0, &means->n) ||
+        !state_take_number(r, object, place, "nn", 0, &means->nn) ||
+        !state_take_list(r, object, place, "offset", offset, count) ||
+        !state_take_list(r, object, place, "z", z, count) || !state_take_list(r, object, place, "zz", zz, count) ||
+        !state_take_list(r, object, place, "zn", zn, count))
         return false;
-    if (common.sequences != floor(common.sequences) || (common.sequences > 0) != (common.n > 0) ||
-        !cauchy_schwarz(common.n, common.sequences, common.nn) || common.nn > common.n * common.n * (1 + SLACK))
+    if (means->sequences != floor(means->sequences) || (means->sequences > 0) != (means->n > 0) ||
+        !cauchy_schwarz(means->n, means->sequences, means->nn) || means->nn > means->n * means->n * (1 + SLACK))
         return state_impossible(r, place, "sequences, n and nn do not fit together");
     for (size_t i = 0; i < count; i++) {
-        struct ratio_sums *one = &sums[i * stride];
-        one->sequences = common.sequences;
-        one->n = common.n;
-        one->nn = common.nn;
         /* zz is a difference of larger numbers where sums about other offsets were added. */
-        const double squares = one->zz + SLACK * SLACK * one->offset * one->offset * one->nn;
-        if (!(squares >= 0) || !cauchy_schwarz(one->zn, squares, one->nn) ||
-            !cauchy_schwarz(one->z, squares, one->sequences))
+        const double squares = zz[i] + SLACK * SLACK * offset[i] * offset[i] * means->nn;
+        if (!(squares >= 0) || !cauchy_schwarz(zn[i], squares, means->nn) ||
+            !cauchy_schwarz(z[i], squares, means->sequences))
             return state_impossible(r, place, "z, zz and zn do not fit together");
     }
+    return true;
+}
+
+static bool take_baseline(const struct state_reading *r, enum head_statistic statistic, struct ratio_sums *sums)
+{
+    struct live_means means;
+    double values[4];
+    if (!take_sums(r, statistic, &means, values, 1, 1))
+        return false;
+    *sums = (struct ratio_sums){.offset = values[0],
+                                .sequences = means.sequences,
+                                .z = values[1],
+                                .n = means.n,
+                                .zz = values[2],
+                                .zn = values[3],
+                                .nn = means.nn};
     return true;
 }
 
@@ -138,13 +149,13 @@ static bool take_document(const struct state_reading *r, struct live_state *stat
         return state_wrong(r, "sample_rate", rate, "a number or null");
     state->sample_rate = json_is_null(rate) ? (double)NAN : json_number_value(rate);
     for (size_t i = 0; i < LIVE_STATISTIC_COUNT; i++)
-        if (!take_sums(r, live_statistics[i], &sums->statistics[i], all, LIVE_STATISTIC_COUNT))
+        if (!take_sums(r, live_statistics[i], &sums->means[i], live_sums_values(sums, i), sums->columns, all))
             return false;
     for (size_t i = 0; i < LIVE_BASELINE_COUNT; i++)
-        if (!take_sums(r, live_baselines[i], &sums->baselines[i], 1, 1))
+        if (!take_baseline(r, live_baselines[i], &sums->baselines[i]))
             return false;
     return state_take_list(r, r->document, "", "products", sums->products,
-                           sums->num_layers * live_sums_pairs(sums->num_heads), 1) &&
+                           sums->num_layers * live_sums_pairs(sums->num_heads)) &&
            check_products(r, sums);
 }
 

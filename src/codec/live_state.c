@@ -31,29 +31,27 @@ static void number(struct text *text, const char *name, double value)
     analysis_text_number(text, value);
 }
 
-/* One number of each of `count` sums, `stride` apart. */
-static void list(struct text *text, const char *name, const double *first, size_t count, size_t stride)
+static void list(struct text *text, const char *name, const double *numbers, size_t count)
 {
     text_append_format(text, ",\"%s\":", name);
     for (size_t i = 0; i < count; i++) {
         text_append(text, i ? "," : "[", 1);
-        analysis_text_number(text, first[i * stride]);
+        analysis_text_number(text, numbers[i]);
     }
     text_append(text, "]", 1);
 }
 
 /* The sums of `count` heads, which have the rows of a statistic in common. */
-static void write_sums(struct text *text, const char *name, const struct ratio_sums *sums, size_t count, size_t stride,
-                       bool first)
+static void write_sums(struct text *text, const char *name, const struct live_means *means,
+                       const double *values /* [4, columns] */, size_t columns, size_t count, bool first)
 {
-    const size_t doubles = stride * sizeof *sums / sizeof(double);
-    text_append_format(text, "%s\"%s\":{\"sequences\":%.0f", first ? "" : ",", name, sums->sequences);
-    number(text, "n", sums->n);
-    number(text, "nn", sums->nn);
-    list(text, "offset", &sums->offset, count, doubles);
-    list(text, "z", &sums->z, count, doubles);
-    list(text, "zz", &sums->zz, count, doubles);
-    list(text, "zn", &sums->zn, count, doubles);
+    text_append_format(text, "%s\"%s\":{\"sequences\":%.0f", first ? "" : ",", name, means->sequences);
+    number(text, "n", means->n);
+    number(text, "nn", means->nn);
+    list(text, "offset", values, count);
+    list(text, "z", values + columns, count);
+    list(text, "zz", values + 2 * columns, count);
+    list(text, "zn", values + 3 * columns, count);
     text_append(text, "}", 1);
 }
 
@@ -78,11 +76,15 @@ void live_state_write(const struct live_state *state, struct text *text)
     number(text, "even", counts->even);
     text_append_string(text, ",\"statistics\":{");
     for (size_t i = 0; i < LIVE_STATISTIC_COUNT; i++)
-        write_sums(text, head_statistic_kinds[live_statistics[i]].name, &sums->statistics[i],
-                   sums->num_layers * sums->num_heads, LIVE_STATISTIC_COUNT, i == 0);
-    for (size_t i = 0; i < LIVE_BASELINE_COUNT; i++)
-        write_sums(text, head_statistic_kinds[live_baselines[i]].name, &sums->baselines[i], 1, 1, false);
+        write_sums(text, head_statistic_kinds[live_statistics[i]].name, &sums->means[i], live_sums_values(sums, i),
+                   sums->columns, sums->num_layers * sums->num_heads, i == 0);
+    for (size_t i = 0; i < LIVE_BASELINE_COUNT; i++) {
+        const struct ratio_sums *one = &sums->baselines[i];
+        const struct live_means means = {one->sequences, one->n, one->nn};
+        const double values[] = {one->offset, one->z, one->zz, one->zn};
+        write_sums(text, head_statistic_kinds[live_baselines[i]].name, &means, values, 1, 1, false);
+    }
     text_append(text, "}", 1);
-    list(text, "products", sums->products, sums->num_layers * live_sums_pairs(sums->num_heads), 1);
+    list(text, "products", sums->products, sums->num_layers * live_sums_pairs(sums->num_heads));
     text_append(text, "}", 1);
 }

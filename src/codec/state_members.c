@@ -101,7 +101,7 @@ bool state_take_count(const struct state_reading *r, const char *name, double *t
 }
 
 bool state_take_list(const struct state_reading *r, const json_t *object, const char *within, const char *name,
-                     double *first, size_t count, size_t stride)
+                     double *numbers, size_t count)
 {
     const json_t *list = json_object_get(object, name);
     char path[96], place[128], expected[48];
@@ -116,7 +116,7 @@ bool state_take_list(const struct state_reading *r, const json_t *object, const 
             snprintf(place, sizeof place, "%s/%zu", path, i);
             return state_wrong(r, place, value, "a finite number");
         }
-        first[i * stride] = json_number_value(value);
+        numbers[i] = json_number_value(value);
     }
     return true;
 }

@@ -38,6 +38,6 @@ bool state_take_number(const struct state_reading *r, const json_t *object, cons
 bool state_take_count(const struct state_reading *r, const char *name, double *to);
 /* A list of `count` finite numbers, to every stride-th double. */
 bool state_take_list(const struct state_reading *r, const json_t *object, const char *within, const char *name,
-                     double *first, size_t count, size_t stride);
+                     double *numbers, size_t count);
 
 #endif

@@ -20,6 +20,7 @@ struct lane {
     float *tile;                            /* [lane_tiles][tile_rows, n_keys], rows batch_tile_stride apart */
     float *z;                               /* [tile_rows, d_v], rows kernel_padded(d_v) apart */
     float *inverse;                         /* [lane_tiles][kernel_padded(tile_rows)]: 1 / sum of the row's weights */
+    float *logs;                            /* [kernel_padded(tile_rows)] sum of weight * ln weight: for observers */
     float *bias_row, *map_row;              /* [n_keys]; NULL unless a sequence has holes */
 };
 
@@ -32,10 +33,11 @@ struct block {
     size_t n_keys; /* computed: up to the last row's causal limit, at least 1 */
     size_t tile_stride;
     float *tile, *inverse;                  /* the lane's, for this head */
+    float *logs;                            /* the lane's, for these rows; NULL: not observed */
     const float *key_panels, *value_panels; /* packed [d_k, n_keys], [n_keys, d_v] */
 };
 
-enum { ARRAYS = 7 };
+enum { ARRAYS = 8 };
 
 static bool lane_arrays(const struct attention_shape *shape, const struct batch_extent *extent, size_t bytes[ARRAYS])
 {
@@ -47,7 +49,8 @@ static bool lane_arrays(const struct attention_shape *shape, const struct batch_
            tensor_bytes((size_t[]){extent->lane_tiles, extent->tile_floats}, 2, element, &bytes[2]) &&
            tensor_bytes((size_t[]){extent->tile_rows, padded_d_v}, 2, element, &bytes[3]) &&
            tensor_bytes((size_t[]){extent->lane_tiles, kernel_padded(extent->tile_rows)}, 2, element, &bytes[4]) &&
-           tensor_bytes(&row, 1, element, &bytes[5]) && tensor_bytes(&row, 1, element, &bytes[6]);
+           tensor_bytes(&row, 1, element, &bytes[5]) && tensor_bytes(&row, 1, element, &bytes[6]) &&
+           tensor_bytes((size_t[]){kernel_padded(extent->tile_rows)}, 1, element, &bytes[7]);
 }
 
 bool attend_lane_bytes(const struct attention_shape *shape, const struct batch_extent *extent, size_t *bytes)
@@ -75,7 +78,7 @@ static void open_lane(const struct batch *batch, unsigned lane)
     struct lane *l = arena_take(&memory, sizeof *l);
     *l = (struct lane){.packed_sequence = SIZE_MAX};
     float **const arrays[ARRAYS] = {&l->key_panels, &l->value_panels, &l->tile,   &l->z,
-                                    &l->inverse,    &l->bias_row,     &l->map_row};
+                                    &l->inverse,    &l->bias_row,     &l->map_row, &l->logs};
     for (size_t i = 0; i < ARRAYS; i++)
         *arrays[i] = arena_take(&memory, bytes[i]);
 }
@@ -200,20 +203,23 @@ static void weigh(const struct block *b)
     const struct sequence *s = b->sequence;
     if (!s->input->bias && !sequence_allowed(s, b->first_row)) {
         kernels->softmax_rows(b->tile, b->tile_stride, b->n_rows, b->n_keys, sequence_key_end(s, b->first_row),
-                              b->inverse);
+                              b->inverse, b->logs);
         return;
     }
     for (size_t i = 0; i < b->n_rows; i++) {
         const size_t row = b->first_row + i, limit = sequence_key_limit(s, row);
         const float *bias = bias_of_row(b, row);
         const uint8_t *allowed = sequence_allowed(s, row);
-        const double sum =
-            kernels->softmax(b->tile + i * b->tile_stride, limit, kernel_padded(b->n_keys), bias, allowed);
+        double logs;
+        const double sum = kernels->softmax(b->tile + i * b->tile_stride, limit, kernel_padded(b->n_keys), bias,
+                                            allowed, b->logs ? &logs : NULL);
         if (sum == 0) /* where keys are allowed, all their scores have overflowed to -infinity: to be reported, not to
                          be taken for a mask */
             b->inverse[i] = has_allowed_key(bias, allowed, limit) ? NAN : 0.0f;
         else
             b->inverse[i] = (float)(1.0 / sum);
+        if (b->logs)
+            b->logs[i] = (float)logs;
     }
 }
 
@@ -398,12 +404,14 @@ static void attend_observed(struct block block, struct lane *lane, unsigned lane
         float *inverse = lane->inverse + head * kernel_padded(extent->tile_rows);
         rows.weights = lane->tile + head * extent->tile_floats;
         rows.inverse = inverse;
+        rows.logs = lane->logs;
         choose_panels(b, lane);
         for (size_t row = 0; row < rows.n_rows; row += b->n_rows) {
             b->first_row = rows.first_row + row;
             b->n_rows = size_min(batch_tile_rows(s->n_keys), rows.n_rows - row);
             b->tile = rows.weights + row * b->tile_stride;
             b->inverse = inverse + row;
+            b->logs = lane->logs + row;
             attend_block(b, included && s->result->attention, included && s->result->heads);
         }
         if (batch->observer)

@@ -42,8 +42,10 @@ size_t attend_observed_rows(const struct attention_shape *shape, size_t n_querie
     const bool many = OBSERVED_FLOATS_MOST / OBSERVED_ROWS_LEAST / shape->num_heads < n_keys;
     size_t rows = size_max(fit, many ? OBSERVED_ROWS_FEWEST : OBSERVED_ROWS_LEAST);
     rows = size_min(rows, OBSERVED_ROWS_LARGEST);
-    if (lanes > 1)
-        rows = size_min(rows, size_max((n_queries + lanes - 1) / lanes, UNIT_ROWS_LEAST));
+    if (lanes > 1) {
+        const size_t steps = (n_queries + lanes * OBSERVED_ROWS_STEP - 1) / (lanes * OBSERVED_ROWS_STEP);
+        rows = size_min(rows, size_max(steps * OBSERVED_ROWS_STEP, UNIT_ROWS_LEAST));
+    }
     *shared = n_queries > rows;
     return size_min(rows, n_queries);
 }

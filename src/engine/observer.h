@@ -10,7 +10,7 @@ struct observed_rows {
     const struct forward_input *input;
     size_t sequence; /* of the input's batch */
     size_t head, num_heads;
-    size_t first_row, n_rows, n_queries, n_keys;
+    size_t first_row, n_rows, n_queries, n_keys; /* first_row is a multiple of 12 */
     /* exp(score - maximum), 0 where not allowed; behind the n_computed keys 0 up to a whole vector. Aligned to 64
      * bytes. May be overwritten: the engine has done with them. */
     float *weights;    /* [n_rows, n_computed], rows `stride` floats apart */
@@ -18,7 +18,8 @@ struct observed_rows {
     size_t stride;
     size_t head_stride;   /* floats from one head's rows to the next one's */
     const float *inverse; /* [n_rows]: 1 / sum of the row; 0 for a row without an allowed key, NaN where all scores
-                             are -infinity */
+                             are -infinity. Readable up to a multiple of KERNEL_PAD, as logs is */
+    const float *logs; /* [n_rows]: sum of weight * ln weight, where 0 ln 0 = 0 */
     /* Which keys are allowed: to row i those below key_limit + i * key_step (as far as there are so many), and of those
      * where allowed[i * n_keys + key] is 1. */
     ptrdiff_t key_limit;

@@ -81,7 +81,7 @@ static struct live_sums new_sums(size_t num_heads)
 
 static void free_sums(struct live_sums *sums)
 {
-    free(sums->statistics);
+    free(sums->values);
 }
 
 /* Adds `count` inputs, computed together. */
@@ -138,11 +138,11 @@ static void expect_answers(const struct live_sums *sums, const json_t *expect)
         for (size_t i = 0; i < HEAD_STATISTIC_COUNT; i++) {
             if (!head_statistic_kinds[i].live)
                 continue;
-            const struct ratio_sums *got = live_sums_of(sums, 0, head, (enum head_statistic)i);
-            expect_number(json_object_get(wanted, head_statistic_kinds[i].name), ratio_sums_mean(got), 2e-6,
+            const struct ratio_sums got = live_sums_of(sums, 0, head, (enum head_statistic)i);
+            expect_number(json_object_get(wanted, head_statistic_kinds[i].name), ratio_sums_mean(&got), 2e-6,
                           head_statistic_kinds[i].name);
             snprintf(name, sizeof name, "%s_stderr", head_statistic_kinds[i].name);
-            expect_number(json_object_get(wanted, name), ratio_sums_stderr(got), 2e-6, name);
+            expect_number(json_object_get(wanted, name), ratio_sums_stderr(&got), 2e-6, name);
             seen += 2;
         }
         ck_assert_uint_eq(seen, json_object_size(wanted));
@@ -191,7 +191,9 @@ static bool near(double a, double b, double size)
 static void expect_same_sums(const struct live_sums *a, const struct live_sums *b)
 {
     for (size_t i = 0; i < a->num_heads * LIVE_STATISTIC_COUNT; i++) {
-        const struct ratio_sums *p = &a->statistics[i], *q = &b->statistics[i];
+        const enum head_statistic statistic = live_statistics[i / a->num_heads];
+        const struct ratio_sums of_a = live_sums_of(a, 0, i % a->num_heads, statistic), *p = &of_a;
+        const struct ratio_sums of_b = live_sums_of(b, 0, i % a->num_heads, statistic), *q = &of_b;
         const double y = p->z + p->offset * p->n;
         const double yy = p->zz + 2 * p->offset * p->zn + p->offset * p->offset * p->nn;
         const double yn = p->zn + p->offset * p->nn;
@@ -282,11 +284,11 @@ START_TEST(long_sequences_are_summed_up_whole)
             }
         }
         ck_assert(sums.counts.rows == rows && sums.counts.excluded == T - rows && sums.counts.sequences == 1);
-        const struct ratio_sums *got = live_sums_of(&sums, 0, 1, STATISTIC_ENTROPY);
-        ck_assert(got->n == rows && fabs(ratio_sums_mean(got) - entropy / rows) < 1e-6);
-        ck_assert(isnan(ratio_sums_stderr(got)));
+        struct ratio_sums got = live_sums_of(&sums, 0, 1, STATISTIC_ENTROPY);
+        ck_assert(got.n == rows && fabs(ratio_sums_mean(&got) - entropy / rows) < 1e-6);
+        ck_assert(isnan(ratio_sums_stderr(&got)));
         got = live_sums_of(&sums, 0, 1, STATISTIC_DISTANCE);
-        ck_assert(fabs(ratio_sums_mean(got) - distance / rows) < 1e-6 * T);
+        ck_assert(fabs(ratio_sums_mean(&got) - distance / rows) < 1e-6 * T);
         ck_assert(fabs(live_sums_product(&sums, 0, 0, 1) - product) < 1e-6 * (1 + fabs(product)));
         free_sums(&sums);
         run_forward_free(&maps);
@@ -327,7 +329,8 @@ START_TEST(what_is_undefined_is_nan)
     ck_assert(isnan(matrix[0]) && isnan(matrix[1]));
     live_similarity(&sums, 0, SIMILARITY_CENTERED, matrix);
     ck_assert(isnan(matrix[0]) && isnan(matrix[1]));
-    ck_assert(ratio_sums_stderr(live_sums_of(&sums, 0, 0, STATISTIC_ENTROPY)) < 1e-12);
+    const struct ratio_sums entropy = live_sums_of(&sums, 0, 0, STATISTIC_ENTROPY);
+    ck_assert(ratio_sums_stderr(&entropy) < 1e-12);
     free_sums(&sums);
     weight_set_free(set);
 }

@@ -1,6 +1,7 @@
 /* Windows by a clock of the test's own, any number of threads that add, readers beside them. */
 #include "runtime/live_store.h"
 
+#include "analysis/live_kernels/live_kernels.h"
 #include "engine/random.h"
 #include "suite.h"
 
@@ -24,7 +25,7 @@ static struct live_sums new_sums(void)
 
 static void free_sums(struct live_sums *sums)
 {
-    free(sums->statistics);
+    free(sums->values);
 }
 
 /* One sequence of `rows` rows, by which it is known again. */
@@ -32,8 +33,15 @@ static struct live_sums traffic(double rows)
 {
     struct live_sums sums = new_sums();
     sums.counts = (struct live_counts){.sequences = 1, .rows = rows, .allowed = 2 * rows, .even = rows / 2};
-    for (size_t i = 0; i < HEADS * LIVE_STATISTIC_COUNT; i++)
-        ratio_sums_add(&sums.statistics[i], rows * (double)(i + 1), rows);
+    double y[LIVE_STATISTIC_COUNT * LIVE_MEANS_PADDING] = {0}, sets[ROW_SET_COUNT];
+    const double baselines[LIVE_BASELINE_COUNT] = {0};
+    ck_assert_uint_eq(sums.columns, LIVE_MEANS_PADDING);
+    for (size_t i = 0; i < LIVE_STATISTIC_COUNT; i++)
+        for (size_t head = 0; head < HEADS; head++)
+            y[i * sums.columns + head] = rows * (double)(HEADS * i + head + 1);
+    for (size_t i = 0; i < ROW_SET_COUNT; i++)
+        sets[i] = rows;
+    live_sums_add_sequence(&sums, y, baselines, sets);
     for (size_t i = 0; i < live_sums_pairs(HEADS); i++)
         sums.products[i] = rows;
     return sums;
@@ -68,9 +76,10 @@ static double rows_of(struct live_store *store, struct live_part part, uint64_t 
     live_store_read(store, &part, now, &sums, &stamp, since ? since : &from);
     const double rows = sums.counts.rows;
     ck_assert(sums.counts.allowed == 2 * rows && sums.products[1] == rows);
-    ck_assert(sums.statistics[4].n == rows && sums.statistics[4].sequences == sums.counts.sequences);
+    const struct ratio_sums one = live_sums_of(&sums, 0, 1, live_statistics[1]);
+    ck_assert(one.n == rows && one.sequences == sums.counts.sequences);
     if (rows > 0)
-        ck_assert(fabs(ratio_sums_mean(&sums.statistics[4]) - 5) < 1e-12);
+        ck_assert(fabs(ratio_sums_mean(&one) - 5) < 1e-12);
     free_sums(&sums);
     return rows;
 }

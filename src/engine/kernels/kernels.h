@@ -59,15 +59,18 @@ struct kernels {
     /* Softmax without its division. In place, scores [n_keys] of one row become exp(score + bias - maximum), exactly 0
      * where not allowed and for the elements n_keys .. width - 1. Returns the sum, in [1, n_keys]; 0 when no key was
      * left, NaN when a score was NaN or +infinity. scores: aligned to 64 bytes; width: a multiple of KERNEL_PAD, >=
-     * n_keys. */
+     * n_keys. *logs, unless it is NULL: the sum of weight * ln weight, added up as the sum is; the rest has the same
+     * bits with it and without. */
     double (*softmax)(float *scores /* [width] */, size_t n_keys, size_t width,
-                      const float *bias /* [n_keys] or NULL */, const uint8_t *allowed /* [n_keys], 1 or 0, or NULL */);
+                      const float *bias /* [n_keys] or NULL */, const uint8_t *allowed /* [n_keys], 1 or 0, or NULL */,
+                      double *logs);
     /* The same for n_rows rows without bias and mask, rows `stride` (a multiple of KERNEL_PAD) apart: row i has its
      * first limit + i keys, at least 0 and at most n_keys, as under a causal limit; the elements behind them become 0,
      * up to whole vectors. Writes 1 / sum of each row, which is 0 for a row with no key and NaN where the scores of all
-     * keys are -infinity; behind n_rows anything. */
+     * keys are -infinity; behind n_rows anything. `logs` as above, of each row, or NULL. */
     void (*softmax_rows)(float *scores /* [n_rows, n_keys] */, size_t stride, size_t n_rows, size_t n_keys,
-                         ptrdiff_t limit, float *inverses /* [n_rows, up to a multiple of 4] */);
+                         ptrdiff_t limit, float *inverses /* [n_rows, up to a multiple of 4] */,
+                         float *logs /* the same */);
     /* to = from * factor. Any alignment; they may be the same, not overlap otherwise. */
     void (*scale)(float *to, const float *from, size_t count, float factor);
     /* The same for n_rows rows, each with its own factor. */

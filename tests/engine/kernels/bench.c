@@ -47,12 +47,12 @@ static void call_multiply(struct call *c)
 
 static void call_softmax(struct call *c)
 {
-    c->k->softmax(c->c, c->columns, c->columns, NULL, NULL);
+    c->k->softmax(c->c, c->columns, c->columns, NULL, NULL, NULL);
 }
 
 static void call_softmax_masked(struct call *c)
 {
-    c->k->softmax(c->c, c->columns, c->columns, c->b, c->allowed);
+    c->k->softmax(c->c, c->columns, c->columns, c->b, c->allowed, NULL);
 }
 
 static void call_scale(struct call *c)
@@ -62,7 +62,7 @@ static void call_scale(struct call *c)
 
 static void call_softmax_rows(struct call *c)
 {
-    c->k->softmax_rows(c->c, c->columns, c->rows, c->columns, (ptrdiff_t)c->columns, c->a);
+    c->k->softmax_rows(c->c, c->columns, c->rows, c->columns, (ptrdiff_t)c->columns, c->a, NULL);
 }
 
 static const struct {

@@ -70,7 +70,7 @@ static double run(const struct kernels *k, struct row *r)
         guard_read_only(r->bias);
     if (r->allowed)
         guard_read_only(r->allowed);
-    return k->softmax(r->scores, r->n_keys, r->width, r->bias, r->allowed);
+    return k->softmax(r->scores, r->n_keys, r->width, r->bias, r->allowed, NULL);
 }
 
 /* Of exp, and of the rounded difference to the maximum; below 1.2e-38 the result is 0. */
@@ -103,7 +103,7 @@ static void check_wider(const struct kernels *k, const struct row *r, double sum
     const size_t width = r->width + KERNEL_PAD * 3;
     float *wide = guard_take("wider scores", width * sizeof *wide, 64);
     memcpy(wide, r->before, r->n_keys * sizeof *wide);
-    const double found = k->softmax(wide, r->n_keys, width, r->bias, r->allowed);
+    const double found = k->softmax(wide, r->n_keys, width, r->bias, r->allowed, NULL);
     if (memcmp(&found, &sum, sizeof sum) != 0 || memcmp(wide, r->scores, r->n_keys * sizeof *wide) != 0)
         check_fail("other bits when the row has more room behind it");
 }
@@ -200,7 +200,7 @@ static void check_exponents(const struct kernels *k, float from)
     x[0] = 0;
     float before[BLOCK];
     memcpy(before, x, sizeof before);
-    k->softmax(x, BLOCK, BLOCK, NULL, NULL);
+    k->softmax(x, BLOCK, BLOCK, NULL, NULL, NULL);
     for (size_t i = 0; i < BLOCK; i++) {
         const double error = fabs((double)x[i] / exp((double)before[i]) - 1);
         if (!(error < 1.3e-7))
@@ -220,7 +220,7 @@ static void check_ends(const struct kernels *k, size_t n_keys)
     float *x = guard_take("scores", width * sizeof *x, 64);
     for (size_t i = 0; i < n_keys; i++)
         x[i] = i % 2 == 0 ? ones[i / 2 % 5] : zeros[i / 2 % 11];
-    k->softmax(x, n_keys, width, NULL, NULL);
+    k->softmax(x, n_keys, width, NULL, NULL, NULL);
     for (size_t i = 0; i < n_keys; i++)
         if (i % 2 == 0 ? x[i] != 1 : x[i] != 0 || signbit(x[i]))
             check_fail("exp(%g) is %g", (double)(i % 2 == 0 ? ones[i / 2 % 5] : zeros[i / 2 % 11]), (double)x[i]);
@@ -276,11 +276,11 @@ static void check_rows(const struct kernels *k, struct random *random, size_t n_
             scores[i * stride + random_size(random, 0, n_keys - 1)] = random_chance(random, 0.5) ? NAN : INFINITY;
     }
     memcpy(before, scores, n_rows * stride * sizeof *before);
-    k->softmax_rows(scores, stride, n_rows, n_keys, limit, inverses);
+    k->softmax_rows(scores, stride, n_rows, n_keys, limit, inverses, NULL);
     for (size_t i = 0; i < n_rows; i++) {
         const size_t keys = keys_of(limit, i, n_keys);
         memcpy(row, before + i * stride, n_keys * sizeof *row);
-        const double sum = k->softmax(row, keys, width, NULL, NULL);
+        const double sum = k->softmax(row, keys, width, NULL, NULL, NULL);
         const float inverse = sum != 0 ? (float)(1 / sum) : keys > 0 ? NAN : 0;
         if (isnan(inverse) ? !isnan(inverses[i]) : memcmp(&inverse, &inverses[i], sizeof inverse) != 0)
             check_fail("1 / sum of row %zu is %.9g, not %.9g", i, (double)inverses[i], (double)inverse);
