@@ -12,6 +12,10 @@
 #include <math.h>
 #include <string.h>
 
+/* Rows of a tile that is observed, at least. The panels of all heads go by for every unit, from L3, so that they are
+ * read less often, though the tile leaves L2 where keys are many. */
+#define OBSERVED_TILE_ROWS ((size_t)48)
+
 /* One lane's memory: this, then its arrays. */
 struct lane {
     size_t packed_sequence, packed_kv_head; /* whose keys and values the panels hold; SIZE_MAX: nobody's */
@@ -408,7 +412,7 @@ static void attend_observed(struct block block, struct lane *lane, unsigned lane
         choose_panels(b, lane);
         for (size_t row = 0; row < rows.n_rows; row += b->n_rows) {
             b->first_row = rows.first_row + row;
-            b->n_rows = size_min(batch_tile_rows(s->n_keys), rows.n_rows - row);
+            b->n_rows = size_min(size_max(batch_tile_rows(s->n_keys), OBSERVED_TILE_ROWS), rows.n_rows - row);
             b->tile = rows.weights + row * b->tile_stride;
             b->inverse = inverse + row;
             b->logs = lane->logs + row;

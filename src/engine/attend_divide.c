@@ -15,7 +15,7 @@
 /* The tiles of all heads of an observed unit stay in L2, or not far from it. Where keys are many, rows are few, and
  * each key and value is read for at least so many; where heads are many too, for fewer, lest the tiles take much
  * memory. */
-#define OBSERVED_FLOATS       ((size_t)192 * 1024)
+#define OBSERVED_FLOATS       ((size_t)256 * 1024)
 #define OBSERVED_FLOATS_MOST  ((size_t)2 * 1024 * 1024)
 #define OBSERVED_ROWS_STEP    ((size_t)12)
 #define OBSERVED_ROWS_LARGEST ((size_t)144)
@@ -47,7 +47,10 @@ size_t attend_observed_rows(const struct attention_shape *shape, size_t n_querie
         rows = size_min(rows, size_max(steps * OBSERVED_ROWS_STEP, UNIT_ROWS_LEAST));
     }
     *shared = n_queries > rows;
-    return size_min(rows, n_queries);
+    if (!*shared)
+        return n_queries;
+    const size_t units = (n_queries + rows - 1) / rows, even = (n_queries + units - 1) / units;
+    return (even + OBSERVED_ROWS_STEP - 1) / OBSERVED_ROWS_STEP * OBSERVED_ROWS_STEP;
 }
 
 bool attend_panel_floats(const struct attention_shape *shape, size_t n_keys, size_t *floats)
