@@ -69,11 +69,13 @@ static void run(void *context)
             abort();
         return;
     }
-    struct live_observer *observer = live_observer_create(pass->shape.num_heads, inputs, 1, 1, &pass->scratch, &error);
+    struct live_sums *sums[] = {&pass->sums};
+    live_sums_lay(&pass->sums, 1, pass->shape.num_heads, pass->sums_memory);
+    struct live_observer *observer =
+        live_observer_create(pass->shape.num_heads, inputs, 1, 1, sums, &pass->scratch, &error);
     const struct forward_observer interface = live_observer_interface(observer);
-    live_sums_clear(&pass->sums);
     if (!forward_run_observed(pass->layer, inputs, results, 1, &interface, &parallel_serial, &pass->scratch, &error) ||
-        !live_observer_finish(observer, 0, &pass->sums))
+        !live_observer_finish(observer, 0))
         abort();
 }
 
@@ -99,7 +101,7 @@ static void compare(const struct attention_shape *shape, const struct attention_
         p->result.n_maps = shape->num_heads;
         p->result.output = allocate(length * shape->d_model * sizeof(float));
         p->result.attention = maps ? allocate(shape->num_heads * length * length * sizeof(float)) : NULL;
-        live_sums_init(&p->sums, 1, shape->num_heads, p->sums_memory = allocate(bytes));
+        p->sums_memory = allocate(bytes);
         if (!arena_reserve(&p->scratch, scratch_bytes(p)))
             abort();
         contenders[i] = (struct contender){.run = run, .context = p};

@@ -10,9 +10,10 @@
 #include <string.h>
 
 struct pieces {
-    struct live_sequence *sequences;                        /* [B] */
-    float *even, *inverse_logarithm, *root, *inverse_root; /* [B or 1, Tq] and padding */
-    uint8_t *keys;                                          /* [B or 1, Tq] */
+    struct live_sequence *sequences; /* [B] */
+    float *of_rows;                  /* [4, B or 1, Tq], each with padding */
+    uint8_t *keys;                   /* [B or 1, Tq] */
+    float *even, *inverse_logarithm, *root, *inverse_root;
 };
 
 /* Every row of a sequence may attend to all of its keys: there is no mask, or one of padding. */
@@ -35,14 +36,19 @@ static bool take_pieces(const struct forward_input *input, struct pieces *pieces
         return false;
     const struct arena_piece all[] = {
         {&pieces->sequences, {batch, 1, 1, 1}, sizeof *pieces->sequences, true},
-        {&pieces->even, {padded, 1, 1, 1}, sizeof *pieces->even, true},
-        {&pieces->inverse_logarithm, {padded, 1, 1, 1}, sizeof *pieces->inverse_logarithm, true},
-        {&pieces->root, {padded, 1, 1, 1}, sizeof *pieces->root, true},
-        {&pieces->inverse_root, {padded, 1, 1, 1}, sizeof *pieces->inverse_root, true},
+        {&pieces->of_rows, {4, padded, 1, 1}, sizeof *pieces->of_rows, true},
         {&pieces->keys, {rows, 1, 1, 1}, sizeof *pieces->keys, true},
     };
     *bytes = 0;
-    return arena_pieces(all, sizeof all / sizeof *all, arena, bytes);
+    if (!arena_pieces(all, sizeof all / sizeof *all, arena, bytes))
+        return false;
+    if (arena) {
+        pieces->even = pieces->of_rows;
+        pieces->inverse_logarithm = pieces->even + padded;
+        pieces->root = pieces->inverse_logarithm + padded;
+        pieces->inverse_root = pieces->root + padded;
+    }
+    return true;
 }
 
 static struct head_maps maps_of(const struct forward_input *input)
@@ -64,8 +70,7 @@ bool live_facts_bytes(const struct forward_input *input, size_t *bytes)
 static void fill_rows(const struct pieces *pieces, size_t at, size_t count, size_t n)
 {
     const double root = sqrt((double)n);
-    const float even = n > 0 ? (float)(1 / (double)n) : 0,
-                inverse_logarithm = n > 1 ? (float)(1 / log((double)n)) : 0,
+    const float even = n > 0 ? (float)(1 / (double)n) : 0, inverse_logarithm = n > 1 ? (float)(1 / log((double)n)) : 0,
                 inverse_root = n > 1 ? (float)(1 / (root - 1)) : 0;
     for (size_t i = at; i < at + count; i++) {
         pieces->even[i] = even;

@@ -1,5 +1,6 @@
-/* From tiles of attention weights to live sums: see live_observer.h. A sequence whose rows come in several units is
- * summed up under a lock, once a unit; all else is a lane's own until it turns to another input. */
+/* From tiles of attention weights to live sums: see live_observer.h. A sequence whose rows may come in several units is
+ * summed up under a lock, once a unit; all else is a lane's own until it turns to another input. A lane that is the
+ * only one adds to the caller's sums at once. */
 #include "analysis/live_observer.h"
 
 #include "analysis/live_facts.h"
@@ -17,14 +18,15 @@
 
 struct observed_input {
     struct live_facts facts;
-    double *sequences; /* [B, LIVE_STATISTIC_COUNT, columns]: sums over rows, where a sequence may come in several units;
-                          NULL: none can */
-    struct live_sums sums; /* of the lanes that have turned to another input */
+    double *sequences;      /* [B, LIVE_STATISTIC_COUNT, columns]: sums over rows, where a sequence may come in several
+                               units;      NULL: none can */
+    struct live_sums *sums; /* the caller's: of the lanes that have turned to another input */
 };
 
 struct observer_lane {
-    size_t input; /* whose rows came last; SIZE_MAX: nobody's */
-    struct live_sums sums;
+    size_t input;           /* whose rows came last; SIZE_MAX: nobody's */
+    struct live_sums *sums; /* its own, or the input's */
+    struct live_sums own;
     double *y; /* [LIVE_STATISTIC_COUNT, columns]: sums over the rows of the unit */
 };
 
@@ -59,23 +61,23 @@ static bool sequences_bytes(const struct forward_input *input, size_t num_heads,
                                       tensor_bytes((size_t[]){input->batch, doubles}, 2, sizeof(double), bytes));
 }
 
-static bool add_input_bytes(const struct forward_input *input, size_t num_heads, size_t sums, size_t *total)
+static bool add_input_bytes(const struct forward_input *input, size_t num_heads, size_t *total)
 {
     size_t facts, sequences;
     return live_facts_bytes(input, &facts) && sequences_bytes(input, num_heads, &sequences) &&
-           size_add(*total, facts, total) && arena_need(total, sequences) && arena_need(total, sums);
+           size_add(*total, facts, total) && arena_need(total, sequences);
 }
 
 bool live_observer_bytes(size_t num_heads, const struct forward_input *const *inputs, size_t count, unsigned lanes,
                          size_t *bytes)
 {
     size_t total = 0, sums, rows, lane = 0, all;
-    if (!live_sums_bytes(1, num_heads, &sums) ||
-        !row_sums_doubles(num_heads, &rows) || !size_multiply(rows, sizeof(double), &rows) || !arena_need(&lane, sums) ||
+    if (!live_sums_bytes(1, num_heads, &sums) || !row_sums_doubles(num_heads, &rows) ||
+        !size_multiply(rows, sizeof(double), &rows) || !arena_need(&lane, lanes > 1 ? sums : 0) ||
         !arena_need(&lane, rows) || !size_multiply(lane, lanes, &all))
         return false;
     for (size_t i = 0; i < count; i++)
-        if (inputs[i]->observed && !add_input_bytes(inputs[i], num_heads, sums, &total))
+        if (inputs[i]->observed && !add_input_bytes(inputs[i], num_heads, &total))
             return false;
     if (!size_add(total, all, &total) || !arena_need(&total, sizeof(struct live_observer)) ||
         !arena_need(&total, count * sizeof(struct observed_input)) ||
@@ -85,22 +87,12 @@ bool live_observer_bytes(size_t num_heads, const struct forward_input *const *in
     return true;
 }
 
-static bool take_sums(size_t num_heads, struct arena *arena, struct live_sums *sums)
-{
-    size_t bytes;
-    live_sums_bytes(1, num_heads, &bytes); /* did not overflow when it was counted */
-    void *memory = arena_take(arena, bytes);
-    if (memory)
-        live_sums_lay(sums, 1, num_heads, memory);
-    return memory;
-}
-
 static bool take_input(const struct live_observer *observer, const struct forward_input *asked, struct arena *arena,
-                       struct observed_input *input)
+                       struct live_sums *sums, struct observed_input *input)
 {
     size_t bytes;
-    *input = (struct observed_input){0};
-    if (!live_facts_make(asked, arena, &input->facts) || !take_sums(observer->num_heads, arena, &input->sums))
+    *input = (struct observed_input){.sums = sums};
+    if (!live_facts_make(asked, arena, &input->facts))
         return false;
     if (!comes_in_units(asked))
         return true;
@@ -113,19 +105,21 @@ static bool take_input(const struct live_observer *observer, const struct forwar
 
 static bool take_lane(const struct live_observer *observer, struct arena *arena, struct observer_lane *lane)
 {
-    lane->input = SIZE_MAX;
-    if (!take_sums(observer->num_heads, arena, &lane->sums))
+    size_t sums, rows;
+    if (!live_sums_bytes(1, observer->num_heads, &sums) || !row_sums_doubles(observer->num_heads, &rows))
         return false;
-    const size_t doubles = LIVE_STATISTIC_COUNT * lane->sums.columns;
-    lane->y = arena_take(arena, doubles * sizeof *lane->y);
-    if (!lane->y)
-        return false;
-    memset(lane->y, 0, doubles * sizeof *lane->y); /* columns without a head stay 0 */
-    return true;
+    *lane = (struct observer_lane){.input = SIZE_MAX, .y = arena_take(arena, rows * sizeof *lane->y)};
+    if (!lane->y || observer->n_lanes == 1)
+        return lane->y;
+    void *memory = arena_take(arena, sums);
+    if (memory)
+        live_sums_lay(&lane->own, 1, observer->num_heads, memory);
+    return memory;
 }
 
 struct live_observer *live_observer_create(size_t num_heads, const struct forward_input *const *inputs, size_t count,
-                                           unsigned lanes, struct arena *arena, struct error *error)
+                                           unsigned lanes, struct live_sums *const *sums, struct arena *arena,
+                                           struct error *error)
 {
     struct live_observer *observer = arena_take(arena, sizeof *observer);
     struct observed_input *observed = arena_take(arena, count * sizeof *observed);
@@ -141,7 +135,7 @@ struct live_observer *live_observer_create(size_t num_heads, const struct forwar
                                            .lanes = own,
                                            .lock = ATOMIC_FLAG_INIT};
     for (size_t i = 0; i < count && taken; i++)
-        taken = !inputs[i]->observed || take_input(observer, inputs[i], arena, &observed[i]);
+        taken = !inputs[i]->observed || take_input(observer, inputs[i], arena, sums[i], &observed[i]);
     for (unsigned i = 0; i < lanes && taken; i++)
         taken = take_lane(observer, arena, &own[i]);
     if (taken)
@@ -163,17 +157,26 @@ static void unlock(struct live_observer *observer)
     atomic_flag_clear_explicit(&observer->lock, memory_order_release);
 }
 
+/* What the lane has of its own goes to its input. */
+static void turn_away(struct live_observer *observer, struct observer_lane *lane)
+{
+    if (lane->input != SIZE_MAX && lane->sums == &lane->own) {
+        lock(observer);
+        live_sums_merge(observer->inputs[lane->input].sums, &lane->own);
+        unlock(observer);
+    }
+}
+
 static void turn_to(struct live_observer *observer, struct observer_lane *lane, size_t input)
 {
     if (lane->input == input)
         return;
-    if (lane->input != SIZE_MAX) {
-        lock(observer);
-        live_sums_merge(&observer->inputs[lane->input].sums, &lane->sums);
-        unlock(observer);
-    }
-    if (input != SIZE_MAX)
-        live_sums_clear(&lane->sums);
+    turn_away(observer, lane);
+    lane->sums = observer->n_lanes == 1 ? observer->inputs[input].sums : &lane->own;
+    if (observer->n_lanes > 1 || lane->sums->counts.sequences == 0)
+        live_sums_begin(lane->sums);
+    if (lane->input == SIZE_MAX) /* columns without a head stay 0 */
+        memset(lane->y, 0, LIVE_STATISTIC_COUNT * lane->sums->columns * sizeof *lane->y);
     lane->input = input;
 }
 
@@ -206,13 +209,13 @@ static void add_unit(struct live_observer *observer, struct observer_lane *lane,
 {
     struct observed_input *input = &observer->inputs[lane->input];
     const struct live_sequence *sequence = &input->facts.sequences[rows->sequence];
-    const size_t heads = rows->num_heads, doubles = LIVE_STATISTIC_COUNT * lane->sums.columns;
+    const size_t heads = rows->num_heads, doubles = LIVE_STATISTIC_COUNT * lane->sums->columns;
     const float *weights = rows->weights - (heads - 1) * rows->head_stride;
     observer->kernels->add_products(weights, rows->head_stride, heads, rows->n_rows, rows->n_computed, rows->stride,
-                                    lane->sums.products);
-    lane->sums.counts.sequences = 1; /* it is not empty; live_observer_finish counts */
+                                    lane->sums->products);
+    lane->sums->counts.sequences = 1; /* it is not empty; live_observer_finish counts */
     if (!input->sequences) {
-        live_sums_add_sequence(&lane->sums, lane->y, sequence->baselines, sequence->rows);
+        live_sums_add_sequence(lane->sums, lane->y, sequence->baselines, sequence->rows);
         return;
     }
     double *y = input->sequences + rows->sequence * doubles;
@@ -250,7 +253,7 @@ static void see_rows(void *context, const struct observed_rows *rows, unsigned l
     };
     struct live_measures measures;
     observer->kernels->see_rows(&seen, &measures);
-    set_sums(lane->y + rows->head, lane->sums.columns, &measures);
+    set_sums(lane->y + rows->head, lane->sums->columns, &measures);
     if (rows->head + 1 == rows->num_heads)
         add_unit(observer, lane, rows);
 }
@@ -264,31 +267,32 @@ struct forward_observer live_observer_interface(struct live_observer *observer)
 
 static bool is_finite(const struct live_sums *sums)
 {
-    bool finite = true;
+    double zero = 0; /* stays, unless something is infinite or NaN */
     for (size_t head = 0; head < sums->num_heads; head++)
-        finite &= isfinite(live_sums_product(sums, 0, head, head)) != 0;
+        zero += 0 * live_sums_product(sums, 0, head, head);
     for (size_t i = 0; i < LIVE_STATISTIC_COUNT; i++) {
-        const double *z = live_sums_values(sums, i) + sums->columns;
+        const double *offset = live_sums_values(sums, i), *z = offset + sums->columns;
         for (size_t head = 0; head < sums->num_heads; head++)
-            finite &= isfinite(z[head]) != 0;
+            zero += 0 * (offset[head] + z[head]);
     }
-    return finite;
+    return zero == 0;
 }
 
-bool live_observer_finish(struct live_observer *observer, size_t index, struct live_sums *sums)
+bool live_observer_finish(struct live_observer *observer, size_t index)
 {
     struct observed_input *input = &observer->inputs[index];
     const struct forward_input *asked = observer->asked[index];
-    for (unsigned i = 0; i < observer->n_lanes; i++)
-        turn_to(observer, &observer->lanes[i], SIZE_MAX);
-    live_sums_merge(sums, &input->sums);
-    if (sums->counts.sequences == 0) /* there is none */
-        live_sums_clear(sums);
+    for (unsigned i = 0; i < observer->n_lanes; i++) {
+        turn_away(observer, &observer->lanes[i]);
+        observer->lanes[i].input = SIZE_MAX;
+    }
+    if (input->sums->counts.sequences == 0) /* there is none */
+        live_sums_clear(input->sums);
     for (size_t b = 0; b < asked->batch && input->sequences; b++) {
         const struct live_sequence *sequence = &input->facts.sequences[b];
-        live_sums_add_sequence(sums, input->sequences + b * LIVE_STATISTIC_COUNT * sums->columns, sequence->baselines,
-                               sequence->rows);
+        live_sums_add_sequence(input->sums, input->sequences + b * LIVE_STATISTIC_COUNT * input->sums->columns,
+                               sequence->baselines, sequence->rows);
     }
-    sums->counts = live_facts_count(&input->facts, asked);
-    return is_finite(sums);
+    input->sums->counts = live_facts_count(&input->facts, asked);
+    return is_finite(input->sums);
 }

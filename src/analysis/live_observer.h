@@ -17,15 +17,18 @@ struct live_observer;
 bool live_observer_bytes(size_t num_heads, const struct forward_input *const *inputs, size_t count, unsigned lanes,
                          size_t *bytes);
 
-/* ERROR_OUT_OF_MEMORY when the arena is too small. Inputs and arena outlive it. */
+/* sums: of each input that is observed where its sums go, of one layer, empty (live_sums_lay is enough); they are the
+ * observer's until live_observer_finish. ERROR_OUT_OF_MEMORY when the arena is too small. Inputs, sums and arena
+ * outlive it. */
 struct live_observer *live_observer_create(size_t num_heads, const struct forward_input *const *inputs, size_t count,
-                                           unsigned lanes, struct arena *arena, struct error *error);
+                                           unsigned lanes, struct live_sums *const *sums /* [count] */,
+                                           struct arena *arena, struct error *error);
 
 /* For forward_run_observed of the same inputs. */
 struct forward_observer live_observer_interface(struct live_observer *observer);
 
-/* After the forward: what input `index` has added, into layer 0 of *sums, which are empty (live_sums_lay is enough).
- * False, and *sums is unspecified, when some of it is not finite. */
-bool live_observer_finish(struct live_observer *observer, size_t index, struct live_sums *sums);
+/* After the forward: the sums of input `index` are what it has added. False, and they are unspecified, when some of it
+ * is not finite. */
+bool live_observer_finish(struct live_observer *observer, size_t index);
 
 #endif

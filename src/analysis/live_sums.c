@@ -29,8 +29,8 @@ static bool count_parts(size_t num_layers, size_t num_heads, struct parts *parts
 {
     size_t twice, columns, all;
     if (num_heads == SIZE_MAX || !size_multiply(num_heads, num_heads + 1, &twice) ||
-        !size_multiply(twice / 2, num_layers, &parts->products) ||
-        !size_multiply(num_layers, num_heads, &columns) || !size_add(columns, LIVE_MEANS_PADDING - 1, &columns))
+        !size_multiply(twice / 2, num_layers, &parts->products) || !size_multiply(num_layers, num_heads, &columns) ||
+        !size_add(columns, LIVE_MEANS_PADDING - 1, &columns))
         return false;
     parts->columns = columns / LIVE_MEANS_PADDING * LIVE_MEANS_PADDING;
     return size_multiply(parts->columns, (size_t)4 * LIVE_STATISTIC_COUNT, &parts->values) &&
@@ -79,6 +79,12 @@ void live_sums_clear(struct live_sums *sums)
     memset(sums->values, 0, all_bytes(sums));
 }
 
+void live_sums_begin(struct live_sums *sums)
+{
+    sums->counts = (struct live_counts){0};
+    memset(sums->means, 0, SMALL_BYTES + products_of(sums) * sizeof *sums->products);
+}
+
 bool live_sums_are_empty(const struct live_sums *sums)
 {
     return sums->counts.sequences == 0 && sums->counts.excluded == 0 && sums->counts.skipped == 0;
@@ -90,12 +96,16 @@ void live_sums_add_sequence(struct live_sums *sums, const double *y, const doubl
     for (size_t i = 0; i < LIVE_STATISTIC_COUNT; i++) {
         const double n = rows[head_statistic_kinds[live_statistics[i]].rows];
         struct live_means *means = &sums->means[i];
-        if (!(n > 0))
+        double *values = live_sums_values(sums, i);
+        if (!(n > 0)) {
+            if (means->sequences == 0)
+                memset(values, 0, 4 * sums->columns * sizeof *values);
             continue;
+        }
         if (means->sequences == 0)
-            kernels->begin_means(live_sums_values(sums, i), y + i * sums->columns, n, sums->columns);
+            kernels->begin_means(values, y + i * sums->columns, n, sums->columns);
         else
-            kernels->add_means(live_sums_values(sums, i), y + i * sums->columns, n, sums->columns);
+            kernels->add_means(values, y + i * sums->columns, n, sums->columns);
         means->sequences += 1;
         means->n += n;
         means->nn += n * n;

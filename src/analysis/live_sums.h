@@ -71,6 +71,9 @@ void live_sums_init(struct live_sums *sums, size_t num_layers, size_t num_heads,
  * `counts` may be read. */
 void live_sums_lay(struct live_sums *sums, size_t num_layers, size_t num_heads, void *memory);
 void live_sums_clear(struct live_sums *sums);
+/* The same, but that statistics are written when sums are added: at least one sequence must be, or other sums that are
+ * not empty merged, before they are read. */
+void live_sums_begin(struct live_sums *sums);
 bool live_sums_are_empty(const struct live_sums *sums);
 /* Adds a sequence to the statistics and baselines, not to counts and products: sums over its rows, which are so many of
  * each set. */

@@ -81,7 +81,7 @@ static void open_lane(const struct batch *batch, unsigned lane)
     struct arena memory = {.base = batch->lanes + lane * batch->lane_bytes, .capacity = batch->lane_bytes};
     struct lane *l = arena_take(&memory, sizeof *l);
     *l = (struct lane){.packed_sequence = SIZE_MAX};
-    float **const arrays[ARRAYS] = {&l->key_panels, &l->value_panels, &l->tile,   &l->z,
+    float **const arrays[ARRAYS] = {&l->key_panels, &l->value_panels, &l->tile,    &l->z,
                                     &l->inverse,    &l->bias_row,     &l->map_row, &l->logs};
     for (size_t i = 0; i < ARRAYS; i++)
         *arrays[i] = arena_take(&memory, bytes[i]);

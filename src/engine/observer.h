@@ -19,7 +19,7 @@ struct observed_rows {
     size_t head_stride;   /* floats from one head's rows to the next one's */
     const float *inverse; /* [n_rows]: 1 / sum of the row; 0 for a row without an allowed key, NaN where all scores
                              are -infinity. Readable up to a multiple of KERNEL_PAD, as logs is */
-    const float *logs; /* [n_rows]: sum of weight * ln weight, where 0 ln 0 = 0 */
+    const float *logs;    /* [n_rows]: sum of weight * ln weight, where 0 ln 0 = 0 */
     /* Which keys are allowed: to row i those below key_limit + i * key_step (as far as there are so many), and of those
      * where allowed[i * n_keys + key] is 1. */
     ptrdiff_t key_limit;

@@ -257,12 +257,14 @@ static bool run_forward(struct forward_job *const *jobs, size_t count, bool obse
     const struct weight_set *set = jobs[0]->set;
     const struct forward_input *inputs[FORWARD_BATCH_JOBS];
     struct forward_result *results[FORWARD_BATCH_JOBS];
+    struct live_sums *sums[FORWARD_BATCH_JOBS];
     struct forward_scratch scratch;
     size_t observing = 0;
     bool computed;
     for (size_t i = 0; i < count; i++) {
         inputs[i] = &jobs[i]->input;
         results[i] = &jobs[i]->result;
+        sums[i] = &jobs[i]->live.sums;
     }
     const bool counted =
         forward_scratch_bytes(&set->shape, inputs, count, parallel->lanes, &scratch.bytes) &&
@@ -272,7 +274,7 @@ static bool run_forward(struct forward_job *const *jobs, size_t count, bool obse
         return false;
     if (observed) {
         struct live_observer *observer =
-            live_observer_create(set->shape.num_heads, inputs, count, parallel->lanes, &scratch.arena, error);
+            live_observer_create(set->shape.num_heads, inputs, count, parallel->lanes, sums, &scratch.arena, error);
         const struct forward_observer interface = live_observer_interface(observer);
         computed = observer && forward_run_observed(set->layers[0], inputs, results, count, &interface, parallel,
                                                     &scratch.arena, error);

@@ -75,7 +75,7 @@ void live_feed_take(struct forward_job *const *jobs, size_t count, struct live_o
 {
     for (size_t i = 0; i < count; i++)
         if (jobs[i]->input.observed)
-            jobs[i]->live.summed = live_observer_finish(observer, i, &jobs[i]->live.sums);
+            jobs[i]->live.summed = live_observer_finish(observer, i);
 }
 
 void live_feed_end(struct forward_job *job, bool succeeded)

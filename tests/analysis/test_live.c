@@ -90,26 +90,29 @@ static void add(const struct weight_set *set, const struct forward_input *const 
 {
     const size_t heads = set->shape.num_heads;
     struct forward_result results[REQUESTS] = {{0}}, *list[REQUESTS];
+    struct live_sums parts[REQUESTS], *targets[REQUESTS];
     struct lanes threads;
     struct arena arena = {0};
     struct error error;
     size_t forward, own;
     lanes_init(&threads, lanes, 11 * lanes + count);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         list[i] = &results[i];
+        parts[i] = new_sums(heads);
+        targets[i] = &parts[i];
+    }
     ck_assert(forward_scratch_bytes(&set->shape, inputs, count, lanes, &forward));
     ck_assert(live_observer_bytes(heads, inputs, count, lanes, &own));
     ck_assert(arena_reserve(&arena, forward + own));
     arena.capacity = forward + own;
-    struct live_observer *observer = live_observer_create(heads, inputs, count, lanes, &arena, &error);
+    struct live_observer *observer = live_observer_create(heads, inputs, count, lanes, targets, &arena, &error);
     ck_assert_ptr_nonnull(observer);
     const struct forward_observer interface = live_observer_interface(observer);
     ck_assert(forward_run_observed(set->layers[0], inputs, list, count, &interface, &threads.parallel, &arena, &error));
     for (size_t i = 0; i < count; i++) {
-        struct live_sums one = new_sums(heads);
-        ck_assert(live_observer_finish(observer, i, &one));
-        live_sums_merge(sums, &one);
-        free_sums(&one);
+        ck_assert(live_observer_finish(observer, i));
+        live_sums_merge(sums, &parts[i]);
+        free_sums(&parts[i]);
     }
     arena_free(&arena);
 }
