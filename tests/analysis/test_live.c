@@ -302,6 +302,60 @@ START_TEST(long_sequences_are_summed_up_whole)
 }
 END_TEST
 
+/* The sums of a request do not depend on how its rows were shared out, nor on whether all keys are allowed by a mask or
+ * for lack of one. */
+START_TEST(sums_are_the_same_on_any_number_of_lanes)
+{
+    enum { T = 300, D = 24, H = 3 };
+    char name[] = "plain";
+    struct error error;
+    struct weights_config config = {.name = name, .source = WEIGHTS_IDENTITY, .d_model = D, .num_heads = H};
+    struct weight_set *set = weight_set_load(&config, &error);
+    ck_assert_ptr_nonnull(set);
+    float *x = malloc(2 * T * D * sizeof *x);
+    uint8_t *ones = malloc(2 * T * T);
+    memset(ones, 1, 2 * T * T);
+    for (size_t i = 0; i < 2 * T * D; i++)
+        x[i] = sinf((float)(i * i % 1009));
+    for (size_t length = 5; length <= T; length += 59) {
+        struct forward_input in = {.batch = 2,
+                                   .query_length = length,
+                                   .key_length = length,
+                                   .self_attention = true,
+                                   .query = x,
+                                   .key = x,
+                                   .value = x,
+                                   .observed = true};
+        const struct forward_input *one = &in;
+        struct live_sums alone = new_sums(H), masked = new_sums(H);
+        add(set, &one, 1, 1, &alone);
+        for (unsigned lanes = 2; lanes <= 5; lanes++) {
+            struct live_sums shared = new_sums(H);
+            add(set, &one, 1, lanes, &shared);
+            expect_same_sums(&alone, &shared);
+            free_sums(&shared);
+        }
+        in.mask_kind = FORWARD_MASK_PAIRS;
+        in.mask = ones;
+        add(set, &one, 1, 1, &masked);
+        ck_assert(alone.counts.rows == masked.counts.rows && alone.counts.allowed == masked.counts.allowed);
+        for (size_t i = 0; i < HEAD_STATISTIC_COUNT; i++) {
+            if (!head_statistic_kinds[i].live)
+                continue;
+            const struct ratio_sums a = live_sums_of(&alone, 0, H - 1, (enum head_statistic)i),
+                                    b = live_sums_of(&masked, 0, H - 1, (enum head_statistic)i);
+            ck_assert(a.sequences == b.sequences && a.n == b.n && a.nn == b.nn);
+            ck_assert(fabs(ratio_sums_mean(&a) - ratio_sums_mean(&b)) <= 1e-6 * (1 + fabs(ratio_sums_mean(&a))));
+        }
+        free_sums(&alone);
+        free_sums(&masked);
+    }
+    free(ones);
+    free(x);
+    weight_set_free(set);
+}
+END_TEST
+
 /* Heads that attend evenly have nothing left once that is subtracted; no traffic leaves nothing defined. */
 START_TEST(what_is_undefined_is_nan)
 {
@@ -359,6 +413,7 @@ Suite *suite(void)
     tcase_add_loop_test(t, traffic_gives_the_reference_answers, 0, 4);
     tcase_add_test(t, sums_add_in_any_order);
     tcase_add_test(t, long_sequences_are_summed_up_whole);
+    tcase_add_test(t, sums_are_the_same_on_any_number_of_lanes);
     tcase_add_test(t, what_is_undefined_is_nan);
     tcase_add_test(t, memory_is_as_documented);
     suite_add_tcase(s, t);

@@ -108,6 +108,21 @@ static void check_wider(const struct kernels *k, const struct row *r, double sum
         check_fail("other bits when the row has more room behind it");
 }
 
+/* The same row, and the sum of weight * ln weight: the same bits, and that of float64. */
+static void check_logs(const struct kernels *k, const struct row *r, double sum)
+{
+    float *again = guard_take("scores again", r->width * sizeof *again, 64);
+    double logs, expected = 0;
+    memcpy(again, r->before, r->n_keys * sizeof *again);
+    const double found = k->softmax(again, r->n_keys, r->width, r->bias, r->allowed, &logs);
+    if (memcmp(&found, &sum, sizeof sum) != 0 || memcmp(again, r->scores, r->n_keys * sizeof *again) != 0)
+        check_fail("other bits where the sum of weight * ln weight is asked for");
+    for (size_t j = 0; j < r->n_keys; j++)
+        expected += r->weights[j] > 1.2e-38 ? r->weights[j] * log(r->weights[j]) : 0;
+    if (!(fabs(logs - expected) <= -1e-6 * expected + 2e-7 * sum))
+        check_fail("the sum of weight * ln weight is %.9g, not %.9g", logs, expected);
+}
+
 static void check_row(const struct kernels *k, struct random *random, size_t n_keys, bool biased, bool masked)
 {
     static struct row r;
@@ -118,6 +133,7 @@ static void check_row(const struct kernels *k, struct random *random, size_t n_k
                 r.scores[j] = random_chance(random, 0.5) ? NAN : INFINITY;
     const double sum = run(k, &r);
     check_weights(&r, sum);
+    check_logs(k, &r, sum);
     check_wider(k, &r, sum);
     guard_end();
 }
@@ -265,7 +281,9 @@ static void check_rows(const struct kernels *k, struct random *random, size_t n_
     check_case("%zu rows of %zu keys, limit %td", n_rows, n_keys, limit);
     float *scores = guard_take("scores", n_rows * stride * sizeof *scores, 64);
     float *inverses = guard_take("inverses", (n_rows + 3) / 4 * 4 * sizeof *inverses, 16);
+    float *logs = random_chance(random, 0.5) ? guard_take("logs", (n_rows + 3) / 4 * 4 * sizeof *logs, 16) : NULL;
     float *row = guard_take("one row", width * sizeof *row, 64);
+    double row_logs;
     static float before[KEYS_MOST];
     for (size_t i = 0; i < n_rows; i++) {
         const enum scores kind = (enum scores)random_size(random, 0, SCORE_KINDS - 1);
@@ -276,11 +294,11 @@ static void check_rows(const struct kernels *k, struct random *random, size_t n_
             scores[i * stride + random_size(random, 0, n_keys - 1)] = random_chance(random, 0.5) ? NAN : INFINITY;
     }
     memcpy(before, scores, n_rows * stride * sizeof *before);
-    k->softmax_rows(scores, stride, n_rows, n_keys, limit, inverses, NULL);
+    k->softmax_rows(scores, stride, n_rows, n_keys, limit, inverses, logs);
     for (size_t i = 0; i < n_rows; i++) {
         const size_t keys = keys_of(limit, i, n_keys);
         memcpy(row, before + i * stride, n_keys * sizeof *row);
-        const double sum = k->softmax(row, keys, width, NULL, NULL, NULL);
+        const double sum = k->softmax(row, keys, width, NULL, NULL, &row_logs);
         const float inverse = sum != 0 ? (float)(1 / sum) : keys > 0 ? NAN : 0;
         if (isnan(inverse) ? !isnan(inverses[i]) : memcmp(&inverse, &inverses[i], sizeof inverse) != 0)
             check_fail("1 / sum of row %zu is %.9g, not %.9g", i, (double)inverses[i], (double)inverse);
@@ -289,6 +307,8 @@ static void check_rows(const struct kernels *k, struct random *random, size_t n_
                               : memcmp(&row[j], &scores[i * stride + j], sizeof *row) != 0)
                 check_fail("weight %zu of row %zu is %.9g, not %.9g", j, i, (double)scores[i * stride + j],
                            (double)row[j]);
+        if (logs && sum > 0 && !(fabs((double)logs[i] - row_logs) <= -1e-6 * row_logs))
+            check_fail("the sum of weight * ln weight of row %zu is %.9g, not %.9g", i, (double)logs[i], row_logs);
         if (!guard_untouched(scores + i * stride + width, (stride - width) * sizeof *scores))
             check_fail("behind row %zu was written", i);
     }
