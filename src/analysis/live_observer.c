@@ -191,6 +191,7 @@ static size_t index_of(const struct live_observer *observer, const struct forwar
 static void set_sums(double *y /* [LIVE_STATISTIC_COUNT, columns], from the head's column on */, size_t columns,
                      const struct live_measures *m)
 {
+    _Static_assert(LIVE_STATISTIC_COUNT == 11, "each has a line here");
     y[LIVE_STATISTIC_ENTROPY * columns] = m->entropy;
     y[LIVE_STATISTIC_NORMALIZED_ENTROPY * columns] = m->normalized_entropy;
     y[LIVE_STATISTIC_EFFECTIVE_KEYS * columns] = m->effective_keys;

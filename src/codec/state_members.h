@@ -36,7 +36,7 @@ bool state_take_number(const struct state_reading *r, const json_t *object, cons
                        double least, double *to);
 /* A whole number from 0 up. */
 bool state_take_count(const struct state_reading *r, const char *name, double *to);
-/* A list of `count` finite numbers, to every stride-th double. */
+/* A list of `count` finite numbers. */
 bool state_take_list(const struct state_reading *r, const json_t *object, const char *within, const char *name,
                      double *numbers, size_t count);
 
