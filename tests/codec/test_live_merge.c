@@ -23,7 +23,7 @@ static struct live_sums new_sums(void)
 
 static void free_sums(struct live_sums *sums)
 {
-    free(sums->statistics);
+    free(sums->values);
 }
 
 /* Counts a sequence of random rows: statistics about some level, products of random vectors. */
@@ -36,10 +36,17 @@ static void count_sequence(struct live_sums *sums, struct random *random)
     sums->counts.excluded += (double)random_size(random, 0, 3);
     sums->counts.allowed += 9 * rows;
     sums->counts.even += rows / 9;
-    for (size_t i = 0; i < (size_t)LAYERS * HEADS * LIVE_STATISTIC_COUNT; i++)
-        ratio_sums_add(&sums->statistics[i], rows * (30 + random_normal(random)), rows);
+    double baselines[LIVE_BASELINE_COUNT], sets[ROW_SET_COUNT];
+    double *columns = calloc(LIVE_STATISTIC_COUNT * sums->columns, sizeof *columns);
+    for (size_t i = 0; i < LIVE_STATISTIC_COUNT; i++)
+        for (size_t head = 0; head < (size_t)LAYERS * HEADS; head++)
+            columns[i * sums->columns + head] = rows * (30 + random_normal(random));
     for (size_t i = 0; i < LIVE_BASELINE_COUNT; i++)
-        ratio_sums_add(&sums->baselines[i], rows * random_normal(random), rows);
+        baselines[i] = rows * random_normal(random);
+    for (size_t i = 0; i < ROW_SET_COUNT; i++)
+        sets[i] = rows;
+    live_sums_add_sequence(sums, columns, baselines, sets);
+    free(columns);
     for (size_t i = 0; i < sizeof vectors / sizeof(double); i++)
         ((double *)vectors)[i] = random_normal(random);
     for (size_t layer = 0; layer < LAYERS; layer++)
@@ -124,8 +131,13 @@ static void expect_same(const struct live_sums *got, const struct live_sums *wan
     ck_assert(p->sequences == q->sequences && p->rows == q->rows && p->excluded == q->excluded &&
               p->skipped == q->skipped && p->allowed == q->allowed);
     near(p->even, q->even, q->even);
-    for (size_t i = 0; i < (size_t)LAYERS * HEADS * LIVE_STATISTIC_COUNT; i++)
-        expect_same_ratio(&got->statistics[i], &wanted->statistics[i]);
+    for (size_t i = 0; i < (size_t)LAYERS * HEADS * LIVE_STATISTIC_COUNT; i++) {
+        const enum head_statistic statistic = live_statistics[i % LIVE_STATISTIC_COUNT];
+        const size_t head = i / LIVE_STATISTIC_COUNT % HEADS, layer = i / LIVE_STATISTIC_COUNT / HEADS;
+        const struct ratio_sums one = live_sums_of(got, layer, head, statistic),
+                                other = live_sums_of(wanted, layer, head, statistic);
+        expect_same_ratio(&one, &other);
+    }
     for (size_t i = 0; i < LIVE_BASELINE_COUNT; i++)
         expect_same_ratio(&got->baselines[i], &wanted->baselines[i]);
     for (size_t i = 0; i < (size_t)LAYERS * PAIRS; i++)
@@ -155,8 +167,8 @@ START_TEST(what_is_written_is_read)
     ck_assert_str_eq(merge.sum.since, "2026-01-02T03:04:05.678Z");
     ck_assert(merge.sum.sample_rate == 0.25);
     ck_assert(memcmp(&merge.sum.sums.counts, &sums.counts, sizeof sums.counts) == 0);
-    ck_assert_mem_eq(merge.sum.sums.statistics, sums.statistics,
-                     LAYERS * HEADS * LIVE_STATISTIC_COUNT * sizeof(struct ratio_sums));
+    ck_assert_mem_eq(merge.sum.sums.values, sums.values, LIVE_STATISTIC_COUNT * 4 * sums.columns * sizeof(double));
+    ck_assert_mem_eq(merge.sum.sums.means, sums.means, LIVE_STATISTIC_COUNT * sizeof *sums.means);
     ck_assert_mem_eq(merge.sum.sums.baselines, sums.baselines, LIVE_BASELINE_COUNT * sizeof(struct ratio_sums));
     ck_assert_mem_eq(merge.sum.sums.products, sums.products, LAYERS * PAIRS * sizeof(double));
     live_merge_free(&merge);
