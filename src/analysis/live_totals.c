@@ -26,9 +26,9 @@ void live_totals_init(struct live_totals *totals, size_t num_layers, size_t num_
 }
 
 /* sum y_b, whatever they were summed about. */
-static double sum_of(const struct ratio_sums *sums)
+static double sum_of(double offset, double z, double n)
 {
-    return sums->z + sums->offset * sums->n;
+    return z + offset * n;
 }
 
 /* All heads of a layer have the same rows. */
@@ -38,8 +38,7 @@ static void add_rows(struct live_totals *totals, const struct live_sums *sums, s
     for (size_t i = 0; i < LIVE_STATISTIC_COUNT; i++) {
         const enum row_set set = head_statistic_kinds[live_statistics[i]].rows;
         if (!known[set])
-            totals->rows[layer * ROW_SET_COUNT + set] +=
-                sums->statistics[layer * sums->num_heads * LIVE_STATISTIC_COUNT + i].n;
+            totals->rows[layer * ROW_SET_COUNT + set] += sums->means[i].n;
         known[set] = true;
     }
 }
@@ -53,13 +52,18 @@ void live_totals_add_sums(struct live_totals *totals, const struct live_sums *su
     totals->counts[LIVE_TOTAL_EXCLUDED] += sums->counts.excluded;
     for (size_t layer = 0; layer < layers; layer++) {
         double *to = totals->heads + layer * totals->num_heads * LIVE_STATISTIC_COUNT;
-        const struct ratio_sums *from = sums->statistics + layer * sums->num_heads * LIVE_STATISTIC_COUNT;
         add_rows(totals, sums, layer);
-        for (size_t i = 0; i < LIVE_BASELINE_COUNT; i++)
-            totals->even[layer * LIVE_BASELINE_COUNT + i] += sum_of(&sums->baselines[i]);
-        for (size_t i = 0; i < heads * LIVE_STATISTIC_COUNT; i++)
-            if (live_statistics[i % LIVE_STATISTIC_COUNT] != STATISTIC_SIGNED_DISTANCE)
-                to[i] += sum_of(&from[i]);
+        for (size_t i = 0; i < LIVE_BASELINE_COUNT; i++) {
+            const struct ratio_sums *even = &sums->baselines[i];
+            totals->even[layer * LIVE_BASELINE_COUNT + i] += sum_of(even->offset, even->z, even->n);
+        }
+        for (size_t i = 0; i < LIVE_STATISTIC_COUNT; i++) {
+            const double *offsets = live_sums_values(sums, i) + layer * sums->num_heads, *z = offsets + sums->columns;
+            if (live_statistics[i] == STATISTIC_SIGNED_DISTANCE || !(sums->means[i].n > 0))
+                continue;
+            for (size_t head = 0; head < heads; head++)
+                to[head * LIVE_STATISTIC_COUNT + i] += sum_of(offsets[head], z[head], sums->means[i].n);
+        }
     }
 }
 

@@ -17,12 +17,17 @@ static struct live_sums traffic(size_t heads, double rows)
     size_t bytes;
     ck_assert(live_sums_bytes(1, heads, &bytes));
     live_sums_init(&sums, 1, heads, malloc(bytes));
-    sums.counts = (struct live_counts){.sequences = 1, .rows = rows, .excluded = 2, .skipped = 1};
+    double *y = calloc(LIVE_STATISTIC_COUNT * sums.columns, sizeof *y), even[LIVE_BASELINE_COUNT], sets[ROW_SET_COUNT];
     for (size_t h = 0; h < heads; h++)
         for (size_t i = 0; i < LIVE_STATISTIC_COUNT; i++)
-            ratio_sums_add(&sums.statistics[h * LIVE_STATISTIC_COUNT + i], rows * (double)((i + 1) * (h + 1)), rows);
+            y[i * sums.columns + h] = rows * (double)((i + 1) * (h + 1));
     for (size_t i = 0; i < LIVE_BASELINE_COUNT; i++)
-        ratio_sums_add(&sums.baselines[i], rows / 2, rows);
+        even[i] = rows / 2;
+    for (size_t i = 0; i < ROW_SET_COUNT; i++)
+        sets[i] = rows;
+    live_sums_add_sequence(&sums, y, even, sets);
+    free(y);
+    sums.counts = (struct live_counts){.sequences = 1, .rows = rows, .excluded = 2, .skipped = 1};
     return sums;
 }
 
@@ -40,7 +45,7 @@ static void add(struct live_store *store, double rows, uint64_t now)
 {
     struct live_sums sums = traffic(live_store_num_heads(store), rows);
     live_store_add(store, &sums, now);
-    free(sums.statistics);
+    free(sums.values);
 }
 
 static struct live_totals read_totals(struct live_history *history, struct live_store *store, uint64_t now)
@@ -54,7 +59,7 @@ static struct live_totals read_totals(struct live_history *history, struct live_
     ck_assert(live_totals_bytes(1, heads, &bytes));
     live_totals_init(&totals, 1, heads, malloc(bytes));
     live_history_read(history, store, now, &sums, &totals);
-    free(sums.statistics);
+    free(sums.values);
     return totals;
 }
 
