@@ -188,6 +188,7 @@ void connections_begin(struct connections *connections, struct connection *conne
 {
     pthread_mutex_lock(&connections->lock);
     connection->request = request;
+    connection->used = true;
     memcpy(connection->request_id, request_id, sizeof connection->request_id);
     if (connection->closing) {
         /* It came in before reading ended: it has its deadlines like any other, and the connection ends behind its
@@ -222,6 +223,9 @@ static void end_reading(struct connections *connections, struct connection *c)
 /* Bytes that came in lately may be a request that the polling thread has read and not yet told us of. */
 #define SETTLED_MS 50
 
+/* Who has just gone through a handshake of TLS is about to send its first request. */
+#define SETTLED_AFTER_HANDSHAKE_MS 500
+
 /* Nothing waits to be read, and nothing came in for `settled_ms`. */
 static bool has_nothing_to_read(int descriptor, uint32_t settled_ms)
 {
@@ -251,7 +255,8 @@ bool connections_close_idle(struct connections *connections)
     pthread_mutex_lock(&connections->lock);
     connections->stopping = true;
     for (struct connection *c = connections->first; c; c = c->next)
-        if (c->phase == CONNECTION_IDLE && !c->closing && has_nothing_to_read(c->descriptor, SETTLED_MS))
+        if (c->phase == CONNECTION_IDLE && !c->closing &&
+            has_nothing_to_read(c->descriptor, c->tls && !c->used ? SETTLED_AFTER_HANDSHAKE_MS : SETTLED_MS))
             end_reading(connections, c);
     bool none = !connections->first;
     pthread_mutex_unlock(&connections->lock);

@@ -34,6 +34,7 @@ struct connection {
     uint64_t taken;         /* while answering: bytes that the client's side had acknowledged at `since` */
     bool closing;           /* shut down already; libmicrohttpd will notice */
     bool broken_off;        /* by the watchdog, in mid-upload */
+    bool used;              /* it has brought a request */
     bool admin;             /* it came in by admin.listen */
     struct tls *tls;        /* held; NULL: it is not encrypted */
     uint64_t idle_deadline; /* for its first request, once the handshake is over */

@@ -7,6 +7,7 @@ import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 from attnd_process import Attnd
@@ -199,6 +200,46 @@ def mutual(binary, folder, config, authority, stranger, own):
         expect("the other authority's", server.request("GET", "/healthz", tls=client(authority, clients["of another authority"])).status, 200)
 
 
+def drain_over_tls(binary, folder):
+    """Clients that open a connection for each request while the server stops: what was sent is answered, with 503 at worst."""
+    authority = Authority(folder, "authority")
+    certificate, key = authority.sign("server", "serverAuth")
+    path = write(folder, "drain.json", {"tls": {"cert_file": certificate, "key_file": key}})
+    statuses, faults, asked_to_stop = [], [], threading.Event()
+    with Attnd(binary, ["--config", path], {"ATTND_SERVER_DRAIN_DELAY_S": "0.5"}, tls=client(authority)) as server:
+
+        def run(tokens):
+            text = json.dumps({"input": [[0.5] * 64] * tokens})
+            while True:
+                connection = server.connect()
+                try:
+                    connection.connect()
+                except OSError as error:
+                    if not asked_to_stop.is_set():
+                        faults.append(repr(error))
+                    return
+                try:
+                    connection.request("POST", "/v1/forward", text, JSON)
+                    answer = connection.getresponse()
+                    answer.read()
+                except OSError as error:
+                    faults.append(repr(error))
+                    return
+                statuses.append(answer.status)
+                connection.close()
+
+        running = [threading.Thread(target=run, args=(tokens,)) for tokens in (4, 400, 4, 400)]
+        for thread in running:
+            thread.start()
+        time.sleep(0.7)
+        asked_to_stop.set()
+        server.process.terminate()
+        for thread in running:
+            thread.join()
+    expect("requests that were lost", faults, [])
+    expect("answers", (set(statuses) <= {200, 503}, statuses.count(200) > 10), (True, True))
+
+
 def http_words(address, sent, seconds=10):
     host, port = address.rsplit(":", 1)
     with socket.create_connection((host, int(port)), timeout=seconds) as plain:
@@ -355,7 +396,7 @@ def limits(binary, folder):
 
 def main():
     binary = sys.argv[1]
-    for check in (admin_listener, tls, cors, limits):
+    for check in (admin_listener, tls, drain_over_tls, cors, limits):
         with tempfile.TemporaryDirectory() as folder:
             check(binary, folder)
             print("%s: right" % check.__name__, flush=True)
