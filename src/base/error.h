@@ -30,6 +30,7 @@
     X(ERROR_UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type")                                                  \
     X(ERROR_EXPECTATION_FAILED, "expectation-failed")                                                          \
     X(ERROR_QUEUE_FULL, "queue-full")                                                                          \
+    X(ERROR_OVERLOADED, "overloaded")   /* what waits already would make the answer come too late */           \
     X(ERROR_BUDGET_FULL, "budget-full") /* the memory budget is taken by other requests */                     \
     X(ERROR_DRAINING, "draining")                                                                              \
     X(ERROR_NOT_READY, "not-ready")         /* the weight set is not in memory */                              \

@@ -80,6 +80,28 @@ struct parallel job_parallel(struct job *job)
     return (struct parallel){.run = run_tiles, .cancelled = is_cancelled, .context = job, .lanes = lanes(job)};
 }
 
+bool job_learn(struct job *job, double flop, struct error *error)
+{
+    struct worker *worker = job->worker;
+    job->flop = flop;
+    if (!worker)
+        return true;
+    pool_lock(worker->pool);
+    worker->batch->cost += flop + JOB_COST_FLOP - job->cost;
+    job->cost = flop + JOB_COST_FLOP;
+    if (!job->nested)
+        worker->cost = job->cost;
+    const bool can = pool_check_alone(worker->pool, flop, job->heavy, job->deadline, clock_ns(), error);
+    pool_unlock(worker->pool);
+    return can;
+}
+
+void job_forgo(struct job *job, const struct job *part)
+{
+    if (job->worker)
+        job->worker->batch->cost -= part->cost;
+}
+
 struct job *job_take_companions(struct job *job)
 {
     if (!job->worker || !job->batch_key)
@@ -102,5 +124,7 @@ struct job *job_take_companions(struct job *job)
     pool_wake(pool, call);
     batch->rows = pool->batch_rows - room;
     batch->jobs += count;
+    for (const struct job *companion = companions; companion; companion = companion->next)
+        batch->cost += companion->cost;
     return companions;
 }

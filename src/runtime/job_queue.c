@@ -15,6 +15,7 @@ void job_queue_push(struct job_queue *queue, struct job *job)
     queue->last = &job->next;
     queue->count++;
     queue->n_ripe += job->ripe_at == 0;
+    queue->cost += job->cost;
 }
 
 static struct job *unlink_job(struct job_queue *queue, struct job **at)
@@ -25,6 +26,7 @@ static struct job *unlink_job(struct job_queue *queue, struct job **at)
         queue->last = at;
     queue->count--;
     queue->n_ripe -= job->ripe_at == 0;
+    queue->cost = queue->count ? queue->cost - job->cost : 0; /* rounding does not add up for ever */
     job->next = NULL;
     return job;
 }

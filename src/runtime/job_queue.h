@@ -9,6 +9,7 @@
 struct job_queue {
     struct job *first, **last;
     size_t count, n_ripe; /* jobs; those whose `ripe_at` is 0 */
+    double cost;          /* of all of them */
 };
 
 void job_queue_init(struct job_queue *queue);

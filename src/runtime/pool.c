@@ -4,6 +4,7 @@
 #include "base/size.h"
 #include "runtime/pool_parts.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,12 +17,12 @@ static size_t queued(const struct pool *pool)
 }
 
 /* With the mutex held. */
-static struct call enqueue(struct pool *pool, struct job *job)
+static struct call enqueue(struct pool *pool, struct job *job, uint64_t now)
 {
-    uint64_t now = clock_ns();
     job->worker = NULL;
     job->nested = false;
     job->heavy = job->flop > JOB_LIGHT_FLOP;
+    job->cost = (isfinite(job->flop) ? job->flop : drain_unknown(&pool->drain)) + JOB_COST_FLOP;
     job->ripe_at = 0;
     if (job->heavy) {
         job_queue_push(&pool->heavy, job);
@@ -38,14 +39,89 @@ static struct call enqueue(struct pool *pool, struct job *job)
     return pool_announce(pool, now, 1);
 }
 
+/* What is left of the jobs that run, as far as it can be known: a heavy one is taken to run on its share of the
+ * workers.
+ */
+static double running_cost(const struct pool *pool, double rate, uint64_t now)
+{
+    const double lanes = pool->heavy_running ? (double)pool->n_workers / pool->heavy_running : 1;
+    double cost = 0;
+    for (unsigned i = 0; i < pool->n_workers; i++) {
+        const struct worker *worker = &pool->workers[i];
+        const double ran = now > worker->began ? (double)(now - worker->began) : 0;
+        const double left = worker->cost - ran * rate * (worker->heavy ? lanes : 1);
+        cost += left > 0 ? left : 0;
+    }
+    return cost;
+}
+
+/* How long a job would wait; light ones only wait for each other. */
+static double wait_ns(const struct pool *pool, bool heavy, double rate, uint64_t now)
+{
+    const double cost = pool->light.cost + (heavy ? pool->heavy.cost + running_cost(pool, rate, now) : 0);
+    return cost / (rate * pool->n_workers);
+}
+
+static double alone_ns(const struct pool *pool, double flop, bool heavy, double rate)
+{
+    return isfinite(flop) ? flop / (rate * (heavy ? pool->n_workers : 1)) : 0;
+}
+
+bool pool_check_alone(const struct pool *pool, double flop, bool heavy, uint64_t deadline, uint64_t now,
+                      struct error *error)
+{
+    const double rate = drain_rate(&pool->drain), left = (double)deadline - (double)now;
+    if (!deadline || deadline <= now || rate <= 0)
+        return true;
+    const double alone = alone_ns(pool, flop, heavy, rate);
+    if (alone / OUTLOOK_MARGIN <= left)
+        return true;
+    return error_set(
+        error, ERROR_DEADLINE,
+        "this work takes about %.2g s here, and its answer is expected within %.2g s; ask for less, or allow "
+        "more time",
+        alone / 1e9, left / 1e9);
+}
+
+/* With the mutex held: whether it can be done in time. */
+static bool can_be_done(const struct pool *pool, const struct job *job, uint64_t now, struct error *error)
+{
+    const bool heavy = job->flop > JOB_LIGHT_FLOP;
+    const double rate = drain_rate(&pool->drain), left = (double)job->deadline - (double)now;
+    if (!job->deadline || job->deadline <= now || rate <= 0)
+        return true;
+    if (!pool_check_alone(pool, job->flop, heavy, job->deadline, now, error))
+        return false;
+    const double wait = wait_ns(pool, heavy, rate, now);
+    if ((wait + alone_ns(pool, job->flop, heavy, rate)) / OUTLOOK_MARGIN <= left)
+        return true;
+    return error_set(
+        error, ERROR_OVERLOADED,
+        "%zu requests wait, for about %.2g s of work, and this one's answer is expected within %.2g s; try "
+        "again later, or send it to another replica",
+        queued(pool), wait / 1e9, left / 1e9);
+}
+
+uint64_t pool_backlog_ns(struct pool *pool)
+{
+    pool_lock(pool);
+    const double rate = drain_rate(&pool->drain), ns = rate > 0 ? wait_ns(pool, true, rate, clock_ns()) : 0;
+    pool_unlock(pool);
+    return ns < 1e18 ? (uint64_t)ns : (uint64_t)1e18;
+}
+
 bool pool_submit(struct pool *pool, struct job *job, struct error *error)
 {
     struct call call = {0};
     pool_lock(pool);
+    const uint64_t now = clock_ns();
     bool draining = pool->draining, full = queued(pool) >= pool->queue_depth;
-    if (!draining && !full)
-        call = enqueue(pool, job);
+    bool late = !draining && !full && !can_be_done(pool, job, now, error);
+    if (!draining && !full && !late)
+        call = enqueue(pool, job, now);
     pool_unlock(pool);
+    if (late)
+        return false;
     if (draining)
         return error_set(error, ERROR_DRAINING, "the server is stopping and takes no new work; send it to another one");
     if (full)

@@ -50,11 +50,13 @@ struct job {
     double flop;           /* the caller's estimate of the whole job, its memory traffic counted as flop too */
     const void *batch_key; /* light jobs of an equal key may be taken together; NULL: alone */
     size_t batch_rows;     /* what it adds to such a batch */
+    uint64_t deadline;     /* clock_ns() by which it has to be done; 0: never */
 
     /* The pool's. `next` also links the companions; the caller may use it for what is not queued. */
     struct job *next;
     struct worker *worker; /* while a worker runs it, else NULL */
     uint64_t ripe_at;      /* clock_ns() from which it may be taken; 0: at once */
+    double cost;           /* flop as it was counted when it was queued */
     bool heavy, nested;    /* nested: within a heavy job, between two tiles */
 };
 
@@ -72,7 +74,9 @@ struct pool_options {
 struct pool *pool_create(const struct pool_options *options, struct error *error);
 
 /* Queues the job. ERROR_QUEUE_FULL (naming queue_depth and its value) when too many wait, ERROR_DRAINING after
- * pool_drop_queued. Never blocks on work. */
+ * pool_drop_queued. Where the workers are known well enough: ERROR_OVERLOADED for a job that would not be done by its
+ * deadline for what waits before it, ERROR_DEADLINE for one that would not even if it were alone. Never blocks on work.
+ */
 bool pool_submit(struct pool *pool, struct job *job, struct error *error);
 
 /* Runs a short job on the calling thread, which is no worker, without a place in the queue and with one lane. False,
@@ -101,6 +105,14 @@ struct parallel job_parallel(struct job *job);
  * worker; for others there is nothing to do. */
 void job_yield(struct job *job);
 
+/* Within `run` of a job whose flop was INFINITY: now it is known. False, and ERROR_DEADLINE, where it cannot be done by
+ * its deadline. */
+bool job_learn(struct job *job, double flop, struct error *error);
+
+/* Within `run` of `job`: the work of `part`, which is that or one of its companions, is not done, and says nothing of
+ * how fast the workers are. */
+void job_forgo(struct job *job, const struct job *part);
+
 /* Within `run`: takes the queued light jobs of the same batch_key, oldest first, those that would make the batch (this
  * job and all its companions) longer than pool_options.batch_rows left where they are. A chain through `next`, NULL
  * when there is none. They are the caller's from here on: their `run` is not called, they count as running, and the
@@ -115,5 +127,8 @@ struct pool_state {
     uint64_t busy_ns; /* how long workers were busy, all of them together; it never falls */
 };
 struct pool_state pool_state(struct pool *pool);
+
+/* Nanoseconds until what waits and runs now is done, at the speed of late; 0 where that is not known. */
+uint64_t pool_backlog_ns(struct pool *pool);
 
 #endif

@@ -4,6 +4,7 @@
 #ifndef ATTND_RUNTIME_POOL_PARTS_H
 #define ATTND_RUNTIME_POOL_PARTS_H
 
+#include "runtime/drain.h"
 #include "runtime/job_queue.h"
 #include "runtime/pool.h"
 #include "runtime/region.h"
@@ -15,6 +16,8 @@
 /* A running job and its companions. */
 struct batch {
     size_t rows, jobs;
+    double cost;  /* of all of them */
+    bool unknown; /* it was not known when the job was queued */
 };
 
 struct worker {
@@ -30,6 +33,9 @@ struct worker {
     struct seat seat;         /* its own thread's */
     struct worker *next_open; /* in the pool's list of open regions */
     struct region region;
+    uint64_t began;     /* the job that it runs, unless that is nested; under the mutex, as what follows */
+    double cost;        /* of that job; 0: none */
+    uint64_t helped_ns; /* by others, with that job */
 };
 
 /* Idle workers sleep on `work` until there is news, but for one, the timekeeper, that sleeps on `alarm` and wakes by
@@ -41,6 +47,7 @@ struct pool {
     struct job_queue light, heavy;
     size_t running, queue_depth, batch_rows;
     unsigned heavy_running;
+    struct drain drain;
     uint64_t last_light, batch_delay_ns;
     struct worker *open;         /* workers whose region may have tiles left, oldest first */
     unsigned sleeping, spinning; /* on `work`; after a region, in the hope of the next one */
@@ -81,6 +88,16 @@ struct call {
 /* With the mutex held: there is something new, for up to `n` workers. */
 struct call pool_announce(struct pool *pool, uint64_t now, size_t n);
 void pool_wake(struct pool *pool, struct call call);
+
+/* Flop beside its estimate that a job costs: to be taken, woken for, resumed. About 20 us. */
+#define JOB_COST_FLOP 2e6
+
+/* Measured times scatter, and who is refused could perhaps have been served: it has to be clear by this factor. */
+#define OUTLOOK_MARGIN 1.5
+
+/* With the mutex held: ERROR_DEADLINE where a job of this much flop, alone, will not be done by `deadline`. */
+bool pool_check_alone(const struct pool *pool, double flop, bool heavy, uint64_t deadline, uint64_t now,
+                      struct error *error);
 
 /* Whether a busy worker should run a light job: one relaxed load where it need not. */
 bool pool_light_waits(struct pool *pool);

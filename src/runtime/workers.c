@@ -4,6 +4,7 @@
 #include "runtime/pool_parts.h"
 #include "runtime/schedule.h"
 
+#include <math.h>
 #include <stdio.h>
 
 /* What there is */
@@ -151,6 +152,23 @@ static void rest(struct worker *worker, uint64_t now, uint64_t due)
 
 /* Working */
 
+/* A job and its companions are over, which took their worker so long (a nested one: its time is another's). What was
+ * given up says nothing of how fast the workers are. With the mutex held. */
+static void note_ended(struct worker *worker, const struct batch *batch, uint64_t ns)
+{
+    struct drain *drain = &worker->pool->drain;
+    if (batch->cost > 0) {
+        if (batch->unknown)
+            drain_note_unknown(drain, batch->cost);
+        drain_note_busy(drain, ns ? ns + worker->helped_ns : 0);
+        drain_note_done(drain, batch->cost);
+    }
+    if (ns) {
+        worker->cost = 0;
+        worker->helped_ns = 0;
+    }
+}
+
 /* Takes the oldest job of the queue that is ripe, and runs it. Called and left with the mutex held; false when there is
  * none. */
 static bool run_next(struct worker *worker, struct job_queue *queue, bool nested, uint64_t now)
@@ -159,12 +177,15 @@ static bool run_next(struct worker *worker, struct job_queue *queue, bool nested
     struct job *job = job_queue_take(queue, now);
     if (!job)
         return false;
-    struct batch batch = {.rows = job->batch_rows, .jobs = 1}, *outer = worker->batch;
+    struct batch batch = {.rows = job->batch_rows, .jobs = 1, .cost = job->cost, .unknown = !isfinite(job->flop)},
+                 *outer = worker->batch;
     const bool heavy = job->heavy;
     pool->running++;
     pool->heavy_running += heavy;
     if (!nested) {
         worker->heavy = heavy;
+        worker->began = now;
+        worker->cost = job->cost;
         worker->helped = NULL;
         worker->busy_since = now;
     }
@@ -185,6 +206,7 @@ static bool run_next(struct worker *worker, struct job_queue *queue, bool nested
     pool_lock(pool);
     pool->running -= batch.jobs;
     pool->heavy_running -= heavy;
+    note_ended(worker, &batch, nested ? 0 : clock_ns() - now);
     return true;
 }
 
@@ -226,6 +248,7 @@ static void help(struct worker *worker, bool light_only, uint64_t now)
     }
     seat_watch_end(&worker->seat, &watch);
     pool_lock(pool);
+    owner->helped_ns += clock_ns() - now;
 }
 
 /* What it did is over. With the mutex held, at `now`. */

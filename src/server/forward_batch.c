@@ -11,6 +11,7 @@ struct batch {
     struct forward_job *jobs[FORWARD_BATCH_JOBS], *later[FORWARD_BATCH_JOBS]; /* later: memory is short for them now */
     size_t count, n_later;
     const struct parallel *parallel;
+    struct job *taken; /* own's */
 };
 
 static struct forward_job *forward_job_of(struct job *job)
@@ -27,8 +28,9 @@ static bool make_ready(struct forward_job *job)
     request->timing.queue_began = job->stage_began;
     request->timing.queue_us = forward_job_stage_us(job, now);
     return request_lapsed(request, now, request->submitted != 0, error) == ERROR_NONE &&
-           (job->prepared || (forward_job_prepare(job, error) &&
-                              request_lapsed(request, job->stage_began, true, error) == ERROR_NONE)) &&
+           (job->prepared ||
+            (forward_job_prepare(job, error) && job_learn(&request->job, forward_job_expected_flop(job), error) &&
+             request_lapsed(request, job->stage_began, true, error) == ERROR_NONE)) &&
            job->route->reserve(job, error);
 }
 
@@ -49,11 +51,19 @@ static void note_computed(struct forward_job *job, size_t batch, bool leads)
     job->request->timing.batch = batch;
 }
 
+/* A job is not computed, or not to its end. */
+static void give_up(const struct batch *batch, const struct forward_job *job)
+{
+    job_forgo(batch->taken, &job->request->job);
+}
+
 static void compute_alone(const struct batch *batch, struct forward_job *job)
 {
     if (!(job->route->compute ? job->route->compute(job, batch->parallel, &job->error)
-                              : forward_job_run_forward(&job, 1, batch->parallel, &job->error)))
+                              : forward_job_run_forward(&job, 1, batch->parallel, &job->error))) {
         explain(job);
+        give_up(batch, job);
+    }
     note_computed(job, 1, !job->failed);
 }
 
@@ -71,8 +81,10 @@ static void add(struct batch *batch, struct forward_job *job)
         batch->jobs[batch->count++] = job;
     else if (job->error.code == ERROR_BUDGET_FULL)
         batch->later[batch->n_later++] = job;
-    else
+    else {
+        give_up(batch, job);
         finish(batch, job);
+    }
 }
 
 static bool compute_together(const struct batch *batch)
@@ -88,7 +100,7 @@ static bool compute_together(const struct batch *batch)
 void forward_batch_run(struct job *taken, enum job_end end)
 {
     const struct parallel parallel = job_parallel(taken);
-    struct batch batch = {.own = forward_job_of(taken), .parallel = &parallel};
+    struct batch batch = {.own = forward_job_of(taken), .parallel = &parallel, .taken = taken};
     if (end == JOB_DROPPED) {
         batch.own->failed = !request_dropped(&batch.own->error);
         forward_job_finish(batch.own, &parallel);
@@ -114,6 +126,8 @@ void forward_batch_run(struct job *taken, enum job_end end)
         job->failed = !make_ready(job);
         if (!job->failed)
             compute_alone(&batch, job);
+        else
+            give_up(&batch, job);
         finish(&batch, job);
     }
     job_yield(taken);

@@ -216,8 +216,8 @@ bool forward_job_prepare(struct forward_job *job, struct error *error)
     return job->prepared;
 }
 
-/* Of the whole job; a body that has not been looked into may hold anything. */
-static double expected_flop(const struct forward_job *job)
+/* A body that has not been looked into may hold anything. */
+double forward_job_expected_flop(const struct forward_job *job)
 {
     if (!job->prepared)
         return INFINITY;
@@ -240,7 +240,7 @@ void forward_job_begin(struct request *request, const struct forward_route *rout
         return;
     }
     request->job.run = forward_batch_run;
-    request->job.flop = expected_flop(job);
+    request->job.flop = forward_job_expected_flop(job);
     if (job->prepared && !route->compute) {
         request->job.batch_key = job->set;
         request->job.batch_rows = job->input.batch * job->input.query_length;

@@ -101,6 +101,8 @@ bool forward_job_run_forward(struct forward_job *const *jobs, size_t count, cons
 
 /* Decodes the body and drops it, finds the weight set, checks the request against it and the limits. */
 bool forward_job_prepare(struct forward_job *job, struct error *error);
+/* Of the whole job, with what it writes and moves; INFINITY before it is decoded. */
+double forward_job_expected_flop(const struct forward_job *job);
 /* Makes the answer, or the problem where job->failed; gives back all memory but the answer's and resumes the request.
  * The job is no more then. Of a large answer only the beginning is written when the request is resumed, and the next
  * part before this returns. */

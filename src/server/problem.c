@@ -28,6 +28,7 @@ static const struct problem PROBLEMS[ERROR_CODE_COUNT] = {
     [ERROR_UNSUPPORTED_MEDIA_TYPE] = {415, "The content type or encoding is not supported", 0},
     [ERROR_EXPECTATION_FAILED] = {417, "The expectation cannot be met", 0},
     [ERROR_QUEUE_FULL] = {429, "The queue is full", 1},
+    [ERROR_OVERLOADED] = {429, "The answer would come too late", 1},
     [ERROR_BUDGET_FULL] = {429, "The memory budget is taken", 1},
     [ERROR_DRAINING] = {503, "The server is stopping", 1},
     [ERROR_NOT_READY] = {503, "Not ready", 1},

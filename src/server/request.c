@@ -22,6 +22,9 @@
 /* How often a running job looks whether its client is still there. */
 #define LOOK_NS (5 * CLOCK_MILLISECOND)
 
+/* Seconds: so long a backlog is one of requests whose deadlines end sooner. */
+#define MOST_RETRY_AFTER 60
+
 #define ETAG_OF_GZIP "-gzip"
 
 static bool set_target(struct request *request, const char *target)
@@ -279,6 +282,7 @@ bool request_try_submit(struct request *request, struct error *error)
 {
     struct server *server = request->server;
     request->job.cancelled = job_cancelled;
+    request->job.deadline = request->deadline;
     request->submitted = clock_ns();
     MHD_suspend_connection(request->mhd);
     if (!pool_submit(server->parts.pool, &request->job, error))
@@ -366,6 +370,17 @@ static void server_timing(const struct request *request, char text[SERVER_TIMING
     *end = '\0';
 }
 
+/* Whole seconds: what the table says, or where work is in the way, until that is done. */
+static unsigned retry_after(const struct request *request)
+{
+    const enum error_code code = request->answer.error;
+    const unsigned least = problem_retry_after(code);
+    if (code != ERROR_QUEUE_FULL && code != ERROR_OVERLOADED && code != ERROR_BUDGET_FULL)
+        return least;
+    const uint64_t seconds = (pool_backlog_ns(request->server->parts.pool) + CLOCK_SECOND - 1) / CLOCK_SECOND;
+    return seconds < least ? least : seconds < MOST_RETRY_AFTER ? (unsigned)seconds : MOST_RETRY_AFTER;
+}
+
 enum MHD_Result request_send(struct request *request)
 {
     struct answer *answer = &request->answer;
@@ -402,7 +417,7 @@ enum MHD_Result request_send(struct request *request)
         ok &= MHD_add_response_header(response, "Inference-Header-Content-Length", text);
     }
     if (problem_retry_after(answer->error)) {
-        snprintf(text, sizeof text, "%u", problem_retry_after(answer->error));
+        snprintf(text, sizeof text, "%u", retry_after(request));
         ok &= MHD_add_response_header(response, "Retry-After", text);
     }
     if (request->answered_early || atomic_load(&server->state) != SERVER_RUNNING)
@@ -431,8 +446,7 @@ void request_log(const struct request *request, uint64_t ended, bool sent)
     const bool traced = request_is_traced(request);
     log_event(routine ? LOG_DEBUG : LOG_INFO, "request", LOG_STRING("request_id", request->id),
               LOG_STRING("trace_id", traced ? request->trace.trace_id : NULL),
-              LOG_STRING("span_id", traced ? request->trace.span_id : NULL),
-              LOG_STRING("method", request->method),
+              LOG_STRING("span_id", traced ? request->trace.span_id : NULL), LOG_STRING("method", request->method),
               LOG_STRING("route", request->route ? route_pattern(request->route) : "other"),
               LOG_INTEGER("status",
                           answer->status ? answer->status : problem_status(ERROR_CLIENT_GONE, request->problem_form)),

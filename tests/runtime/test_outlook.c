@@ -1,0 +1,198 @@
+/* What the pool says of work before it is begun: too late for what waits, too late by itself, and when it will be done.
+ * Jobs here take at least the time they sleep, so that a slow machine only makes the pool slower. */
+#include "base/clock.h"
+#include "suite.h"
+
+#include "jobs.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define SLEEP_NS (20 * CLOCK_MILLISECOND)
+#define HOUR     (3600 * CLOCK_SECOND)
+#define JOB_FLOP (10 * JOB_LIGHT_FLOP)
+
+struct sleeper {
+    struct job job;
+    _Atomic unsigned *done;
+    bool forgone;
+    double learns; /* 0: nothing */
+    bool learned;
+};
+
+static void run_sleeper(struct job *job, enum job_end end)
+{
+    struct sleeper *sleeper = (struct sleeper *)job;
+    const struct timespec time = {.tv_nsec = SLEEP_NS};
+    struct error error;
+    if (end == JOB_RUN && !sleeper->forgone)
+        nanosleep(&time, NULL);
+    if (end == JOB_RUN && sleeper->learns > 0)
+        sleeper->learned = job_learn(job, sleeper->learns, &error);
+    if (sleeper->forgone)
+        job_forgo(job, job);
+    atomic_fetch_add(sleeper->done, 1);
+}
+
+static struct sleeper *sleepers(size_t count, _Atomic unsigned *done)
+{
+    struct sleeper *all = calloc(count, sizeof *all);
+    ck_assert_ptr_nonnull(all);
+    for (size_t i = 0; i < count; i++) {
+        all[i].job.run = run_sleeper;
+        all[i].job.flop = JOB_FLOP;
+        all[i].done = done;
+    }
+    return all;
+}
+
+/* A pool of one worker that has worked long enough to be known. */
+static struct pool *known_pool(void)
+{
+    enum { JOBS = 4 };
+    _Atomic unsigned done = 0;
+    struct pool *pool = make_pool(1, 64, false);
+    struct sleeper *jobs = sleepers(JOBS, &done);
+    for (size_t i = 0; i < JOBS; i++)
+        submit(pool, &jobs[i].job);
+    await_count(&done, JOBS);
+    await_rest(pool);
+    free(jobs);
+    return pool;
+}
+
+static enum error_code submitted(struct pool *pool, struct job *job, uint64_t deadline)
+{
+    struct error error = {.code = ERROR_NONE};
+    job->deadline = deadline;
+    if (pool_submit(pool, job, &error))
+        return ERROR_NONE;
+    ck_assert_int_ne(error.code, ERROR_NONE);
+    return error.code;
+}
+
+START_TEST(an_unknown_pool_refuses_nobody)
+{
+    struct pool *pool = make_pool(1, 8, false);
+    struct gate gate;
+    _Atomic unsigned done = 0;
+    struct sleeper *jobs = sleepers(3, &done);
+    enter_gate(pool, &gate, HEAVY);
+    for (size_t i = 0; i < 3; i++)
+        ck_assert_int_eq(submitted(pool, &jobs[i].job, clock_ns() + CLOCK_MILLISECOND), ERROR_NONE);
+    ck_assert_uint_eq(pool_backlog_ns(pool), 0);
+    sem_post(&gate.leave);
+    await_count(&done, 3);
+    pool_free(pool);
+    free(jobs);
+}
+END_TEST
+
+START_TEST(what_waits_makes_others_too_late)
+{
+    enum { JOBS = 10 };
+    struct pool *pool = known_pool();
+    struct gate gate;
+    _Atomic unsigned done = 0;
+    struct sleeper *jobs = sleepers(JOBS + 3, &done);
+    enter_gate(pool, &gate, HEAVY);
+    /* Alone, there is time. */
+    ck_assert_int_eq(submitted(pool, &jobs[JOBS].job, clock_ns() + HOUR), ERROR_NONE);
+    ck_assert(pool_withdraw(pool, &jobs[JOBS].job));
+    for (size_t i = 0; i < JOBS; i++)
+        ck_assert_int_eq(submitted(pool, &jobs[i].job, 0), ERROR_NONE);
+    /* Each takes 20 ms at least, all ten 200 ms: not done in 50 ms, whatever the margin. */
+    ck_assert_uint_ge(pool_backlog_ns(pool), JOBS * SLEEP_NS);
+    ck_assert_int_eq(submitted(pool, &jobs[JOBS].job, clock_ns() + 50 * CLOCK_MILLISECOND), ERROR_OVERLOADED);
+    ck_assert_int_eq(submitted(pool, &jobs[JOBS].job, clock_ns() + HOUR), ERROR_NONE);
+    ck_assert_int_eq(submitted(pool, &jobs[JOBS + 1].job, 0), ERROR_NONE);
+    /* Light ones do not wait for heavy ones. */
+    jobs[JOBS + 2].job.flop = 1;
+    ck_assert_int_eq(submitted(pool, &jobs[JOBS + 2].job, clock_ns() + 50 * CLOCK_MILLISECOND), ERROR_NONE);
+    sem_post(&gate.leave);
+    await_count(&done, JOBS + 3);
+    await_rest(pool);
+    ck_assert_uint_eq(pool_backlog_ns(pool), 0);
+    pool_free(pool);
+    free(jobs);
+}
+END_TEST
+
+START_TEST(what_is_withdrawn_does_not_wait)
+{
+    enum { JOBS = 10 };
+    struct pool *pool = known_pool();
+    struct gate gate;
+    _Atomic unsigned done = 0;
+    struct sleeper *jobs = sleepers(JOBS + 1, &done);
+    enter_gate(pool, &gate, LIGHT);
+    for (size_t i = 0; i < JOBS; i++)
+        ck_assert_int_eq(submitted(pool, &jobs[i].job, 0), ERROR_NONE);
+    for (size_t i = 0; i < JOBS; i++)
+        ck_assert(pool_withdraw(pool, &jobs[i].job));
+    ck_assert_uint_lt(pool_backlog_ns(pool), JOBS * SLEEP_NS);
+    sem_post(&gate.leave);
+    pool_free(pool);
+    free(jobs);
+}
+END_TEST
+
+START_TEST(some_work_is_too_much_by_itself)
+{
+    struct pool *pool = known_pool();
+    _Atomic unsigned done = 0;
+    struct sleeper *jobs = sleepers(2, &done);
+    jobs[0].job.flop = 1000 * JOB_FLOP; /* 20 s at least */
+    ck_assert_int_eq(submitted(pool, &jobs[0].job, clock_ns() + CLOCK_SECOND), ERROR_DEADLINE);
+    ck_assert_int_eq(submitted(pool, &jobs[0].job, 0), ERROR_NONE);
+    await_count(&done, 1);
+    /* It has shown only now. */
+    jobs[1].job.flop = INFINITY;
+    jobs[1].learns = 1e9 * JOB_FLOP;
+    jobs[1].learned = true;
+    ck_assert_int_eq(submitted(pool, &jobs[1].job, clock_ns() + 60 * CLOCK_SECOND), ERROR_NONE);
+    await_count(&done, 2);
+    ck_assert(!jobs[1].learned);
+    pool_free(pool);
+    free(jobs);
+}
+END_TEST
+
+/* What is over in no time because it was not done would make the workers look fast. */
+START_TEST(what_was_given_up_is_no_speed)
+{
+    enum { JOBS = 200 };
+    struct pool *pool = known_pool();
+    struct gate gate;
+    _Atomic unsigned done = 0;
+    struct sleeper *jobs = sleepers(JOBS + 10, &done);
+    for (size_t i = 0; i < JOBS; i++) {
+        jobs[i].forgone = true;
+        submit(pool, &jobs[i].job);
+        await_count(&done, (unsigned)i + 1);
+    }
+    await_rest(pool);
+    enter_gate(pool, &gate, HEAVY);
+    for (size_t i = JOBS; i < JOBS + 10; i++)
+        submit(pool, &jobs[i].job);
+    ck_assert_uint_ge(pool_backlog_ns(pool), 10 * SLEEP_NS);
+    sem_post(&gate.leave);
+    await_count(&done, JOBS + 10);
+    pool_free(pool);
+    free(jobs);
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *s = suite_create("runtime/outlook");
+    TCase *t = tcase_create("outlook");
+    tcase_add_test(t, an_unknown_pool_refuses_nobody);
+    tcase_add_test(t, what_waits_makes_others_too_late);
+    tcase_add_test(t, what_is_withdrawn_does_not_wait);
+    tcase_add_test(t, some_work_is_too_much_by_itself);
+    tcase_add_test(t, what_was_given_up_is_no_speed);
+    suite_add_tcase(s, t);
+    return s;
+}
