@@ -133,7 +133,10 @@ static void enter_locked(struct connections *connections, struct connection *c, 
     c->since = now;
     c->deadline = deadline;
     c->taken = 0;
-    if (deadline < connections->next_wake || (connections->stopping && !has_request(phase)))
+    c->hastened = false;
+    c->next_look = phase == CONNECTION_WORKING ? now + CONNECTION_LOOK_NS : CLOCK_NEVER;
+    if ((c->next_look < deadline ? c->next_look : deadline) < connections->next_wake ||
+        (connections->stopping && !has_request(phase)))
         pthread_cond_broadcast(&connections->changed);
 }
 
@@ -197,6 +200,25 @@ void connections_begin(struct connections *connections, struct connection *conne
         connections->open++;
     }
     enter_locked(connections, connection, CONNECTION_RECEIVING, now, deadline);
+    pthread_mutex_unlock(&connections->lock);
+}
+
+void connections_hasten(struct connections *connections, struct connection *connection, uint64_t deadline)
+{
+    pthread_mutex_lock(&connections->lock);
+    if (deadline < connection->deadline) {
+        connection->deadline = deadline;
+        connection->hastened = true;
+        if (deadline < connections->next_wake)
+            pthread_cond_broadcast(&connections->changed);
+    }
+    pthread_mutex_unlock(&connections->lock);
+}
+
+void connections_received(struct connections *connections, struct connection *connection)
+{
+    pthread_mutex_lock(&connections->lock);
+    connection->deadline = CLOCK_NEVER;
     pthread_mutex_unlock(&connections->lock);
 }
 

@@ -7,6 +7,7 @@
 #ifndef ATTND_SERVER_CONNECTIONS_H
 #define ATTND_SERVER_CONNECTIONS_H
 
+#include "base/clock.h"
 #include "server/address_counts.h"
 #include "server/request_id.h"
 
@@ -26,15 +27,20 @@ enum connection_phase {
     CONNECTION_ANSWERING    /* the answer is on its way */
 };
 
+/* While its job waits or runs, a connection is looked at this often: its client may have left. */
+#define CONNECTION_LOOK_NS (100 * CLOCK_MILLISECOND)
+
 struct connection {
     int descriptor;
     enum connection_phase phase;
     uint64_t since;         /* when the phase began; while answering, when the client last took something (clock_ns) */
     uint64_t deadline;      /* of the phase; CLOCK_NEVER: none */
+    uint64_t next_look;     /* while working: when it is looked at again */
     uint64_t taken;         /* while answering: bytes that the client's side had acknowledged at `since` */
     bool closing;           /* shut down already; libmicrohttpd will notice */
     bool broken_off;        /* by the watchdog, in mid-upload */
     bool used;              /* it has brought a request */
+    bool hastened;          /* the request's own word has made its deadline sooner */
     bool admin;             /* it came in by admin.listen */
     struct tls *tls;        /* held; NULL: it is not encrypted */
     uint64_t idle_deadline; /* for its first request, once the handshake is over */
@@ -88,6 +94,10 @@ void connections_begin(struct connections *connections, struct connection *conne
                        const char request_id[REQUEST_ID_BYTES], uint64_t now, uint64_t deadline);
 /* By this id the request goes from here on. */
 void connections_name(struct connections *connections, struct connection *connection, const char *request_id);
+/* While receiving: the deadline is sooner than it was said to be. */
+void connections_hasten(struct connections *connections, struct connection *connection, uint64_t deadline);
+/* All was received: there is no deadline until the next phase. */
+void connections_received(struct connections *connections, struct connection *connection);
 /* The request is over, the connection idle. True when the watchdog broke it off in mid-upload. */
 bool connections_leave(struct connections *connections, struct connection *connection, uint64_t now,
                        uint64_t idle_deadline);

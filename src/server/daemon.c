@@ -33,6 +33,17 @@ static uint64_t proxy_deadline(const struct request *request)
     return milliseconds ? clock_ns() + milliseconds * CLOCK_MILLISECOND : CLOCK_NEVER;
 }
 
+/* It holds for the upload too, where it is the sooner one. */
+static void hasten(struct request *request)
+{
+    struct server *server = request->server;
+    request->proxy_deadline = proxy_deadline(request);
+    request->hastened =
+        request->proxy_deadline < clock_after(request->arrived, request->generation->config->server.upload_timeout_s);
+    if (request->hastened)
+        connections_hasten(&server->connections, request->connection, request->proxy_deadline);
+}
+
 /* The form of the body. Without a Content-Type it is JSON. */
 static bool check_content_type(struct request *request, struct error *error)
 {
@@ -99,7 +110,7 @@ static enum MHD_Result see_headers(struct request *request, const char *method, 
     request->takes_chunks = strcmp(version, MHD_HTTP_VERSION_1_0) != 0;
     if (id && request_id_take(request->id, id))
         connections_name(&request->server->connections, request->connection, id);
-    request->proxy_deadline = proxy_deadline(request);
+    hasten(request);
     content_coding_see_headers(request);
     if (!guard_check(&request->headers, version, &request->refusal))
         return answer_early(request);
@@ -164,6 +175,8 @@ static enum MHD_Result see_end(struct request *request)
 {
     const struct config *config = request->generation->config;
     request->body_came = clock_ns();
+    if (request->hastened)
+        connections_received(&request->server->connections, request->connection);
     uint64_t own_deadline = clock_after(request->body_came, config->server.request_timeout_s);
     request->deadline = request->proxy_deadline < own_deadline ? request->proxy_deadline : own_deadline;
     if (request->refusal.code != ERROR_NONE)
@@ -227,7 +240,7 @@ static void see_completion(void *context, struct MHD_Connection *mhd, void **sta
                                         clock_after(now, request->generation->config->server.idle_timeout_s));
     if (!request->answer.status && broken_off) {
         struct error error;
-        watchdog_upload_error(request, &error);
+        watchdog_upload_error(request, request->hastened, &error);
         request_fail(request, &error);
     }
     const bool sent = reason == MHD_REQUEST_TERMINATED_COMPLETED_OK;

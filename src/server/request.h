@@ -61,6 +61,7 @@ struct request {
     struct headers headers;
     bool headers_seen, answered_early;
     bool preflight;             /* it asks what another request, to its route, may be: see cors.h */
+    bool hastened;              /* its proxy's deadline is that of the upload as well */
     bool takes_chunks;          /* its HTTP version knows them */
     uint64_t arrived;           /* clock_ns at the request line */
     uint64_t body_came;         /* when the body was whole, and as the client had it before it was compressed */

@@ -135,7 +135,6 @@ void request_trace_end(const struct request *request, uint64_t ended, bool sent)
         return;
     const bool gone = !answer->status || answer->error == ERROR_CLIENT_GONE || !sent;
     const char *host = header_value(&request->headers, HEADER_HOST);
-    const union MHD_ConnectionInfo *tls = MHD_get_connection_info(request->mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
     struct trace_record record;
     memset(&record, 0, offsetof(struct trace_record, text));
     record.context = request->trace;
@@ -143,7 +142,7 @@ void request_trace_end(const struct request *request, uint64_t ended, bool sent)
     if (!record.method)
         take(&record, TRACE_TEXT_METHOD, request->method);
     record.route = request->route ? route_pattern(request->route) : NULL;
-    record.scheme = tls && tls->tls_session ? "https" : "http";
+    record.scheme = request->connection->tls ? "https" : "http";
     record.version = request->takes_chunks ? "1.1" : "1.0";
     record.error = gone                          ? error_slug(ERROR_CLIENT_GONE)
                    : answer->error != ERROR_NONE ? error_slug(answer->error)

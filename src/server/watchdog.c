@@ -19,8 +19,13 @@ static void close_now(struct connections *connections, struct connection *c)
     shutdown(c->descriptor, SHUT_RDWR);
 }
 
-bool watchdog_upload_error(const struct request *request, struct error *error)
+bool watchdog_upload_error(const struct request *request, bool hastened, struct error *error)
 {
+    if (hastened)
+        return error_set(
+            error, ERROR_UPLOAD_TIMEOUT,
+            "the request was not whole within x-envoy-expected-rq-timeout-ms; send it faster, or allow more "
+            "time");
     return error_set(error, ERROR_UPLOAD_TIMEOUT,
                      "the request was not whole within server.upload_timeout_s (%g s); send it faster, or less at once",
                      request->generation->config->server.upload_timeout_s);
@@ -31,11 +36,32 @@ bool watchdog_upload_error(const struct request *request, struct error *error)
 static void break_off(struct server *server, struct connection *c)
 {
     struct error error;
-    watchdog_upload_error(c->request, &error);
+    watchdog_upload_error(c->request, c->hastened, &error);
     if (!c->tls)
         bare_answer_send(c->descriptor, NULL, &error, c->request_id, c->request->problem_form);
     c->broken_off = true;
     close_now(&server->connections, c);
+}
+
+/* Takes a job that waits for its turn out of the queue, and puts it on *withdrawn. One that runs looks at its deadline
+ * and its client itself. */
+static void withdraw(struct server *server, struct connection *c, struct job **withdrawn)
+{
+    struct job *job = &c->request->job;
+    if (!pool_withdraw(server->parts.pool, job))
+        return;
+    job->next = *withdrawn;
+    *withdrawn = job;
+}
+
+/* The client of a job has left: others may have its place in the queue. */
+static bool client_left(struct connection *c, uint64_t now)
+{
+    struct tcp_state state;
+    if (c->phase != CONNECTION_WORKING || now < c->next_look)
+        return false;
+    c->next_look = now + CONNECTION_LOOK_NS;
+    return tcp_state(c->descriptor, &state) && !state.open;
 }
 
 /* Looks at one connection; the lock is held. A job that was withdrawn is put on *withdrawn. False when the connection
@@ -49,6 +75,8 @@ static bool look_at(struct server *server, struct connection *c, uint64_t now, s
         c->since = now;
         c->deadline = clock_after(now, c->request->generation->config->server.send_timeout_s);
     }
+    if (client_left(c, now))
+        withdraw(server, c, withdrawn);
     if (now < c->deadline)
         return true;
     switch (c->phase) {
@@ -63,11 +91,7 @@ static bool look_at(struct server *server, struct connection *c, uint64_t now, s
         break_off(server, c);
         break;
     case CONNECTION_WORKING:
-        /* A job that runs looks at its deadline itself; one that waits for its turn cannot. */
-        if (pool_withdraw(server->parts.pool, &c->request->job)) {
-            c->request->job.next = *withdrawn;
-            *withdrawn = &c->request->job;
-        }
+        withdraw(server, c, withdrawn);
         c->deadline = CLOCK_NEVER;
         break;
     }
@@ -80,7 +104,7 @@ static void answer_withdrawn(struct job *withdrawn)
         struct request *request = request_of_job(withdrawn);
         struct error error;
         withdrawn = withdrawn->next;
-        request_lapsed(request, clock_ns(), false, &error);
+        request_lapsed(request, clock_ns(), true, &error);
         request_fail(request, &error);
         request_resume(request);
     }
@@ -100,6 +124,8 @@ static void *watchdog_main(void *argument)
                 continue;
             if (c->deadline < wake)
                 wake = c->deadline;
+            if (c->phase == CONNECTION_WORKING && c->next_look < wake)
+                wake = c->next_look;
             if (c->phase == CONNECTION_ANSWERING && now + LOOK_NS < wake)
                 wake = now + LOOK_NS;
         }

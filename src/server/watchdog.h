@@ -5,9 +5,7 @@
 
 #include "base/error.h"
 
-#include "base/error.h"
 #include <pthread.h>
-
 #include <stdbool.h>
 
 struct request;
@@ -22,7 +20,7 @@ struct watchdog {
 bool watchdog_start(struct server *server, struct error *error);
 void watchdog_stop(struct server *server);
 
-/* What a client hears whose upload took too long. Always false. */
-bool watchdog_upload_error(const struct request *request, struct error *error);
+/* What a client hears whose upload took too long; `hastened`: by its own word. Always false. */
+bool watchdog_upload_error(const struct request *request, bool hastened, struct error *error);
 
 #endif

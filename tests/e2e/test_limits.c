@@ -208,6 +208,12 @@ START_TEST(deadline_of_the_request)
 }
 END_TEST
 
+/* Whether the upload, the wait or the work was too long, which is the machine's choice. */
+static bool is_too_late(long status)
+{
+    return status == 408 || status == 429 || status == 504;
+}
+
 START_TEST(deadline_of_the_proxy)
 {
     struct server_process *server = start("'drain_delay_s':0,'workers':1,'request_timeout_s':300", "'queue_depth':16");
@@ -217,7 +223,8 @@ START_TEST(deadline_of_the_proxy)
                                              {"x-envoy-expected-rq-timeout-ms: 300000", NULL}};
     char *heavy = heavy_request(8000), *small = small_request();
     struct reply reply = http_send(server, forward_call(heavy, soon));
-    expect_problem(&reply, 504, NULL, "x-envoy-expected-rq-timeout-ms", "8000 tokens in 20 ms");
+    ck_assert_msg(is_too_late(reply.status), "8000 tokens in 20 ms: %ld", reply.status);
+    expect_problem(&reply, reply.status, NULL, "x-envoy-expected-rq-timeout-ms", "8000 tokens in 20 ms");
     reply_free(&reply);
     for (size_t i = 0; i < 3; i++) {
         reply = http_send(server, forward_call(small, ignored[i]));
@@ -230,11 +237,109 @@ START_TEST(deadline_of_the_proxy)
         calls[i] = forward_call(heavy, i ? soon : NULL);
     http_perform_all(server, calls, 5);
     for (size_t i = 0; i < 5; i++) {
-        ck_assert_msg(calls[i].reply.status == (i ? 504 : 200), "request %zu: status %ld", i, calls[i].reply.status);
+        const long status = calls[i].reply.status;
+        ck_assert_msg(i ? is_too_late(status) : status == 200, "request %zu: status %ld", i, status);
         reply_free(&calls[i].reply);
     }
     free(small);
     free(heavy);
+    server_process_stop(server);
+}
+END_TEST
+
+START_TEST(deadline_of_the_proxy_for_the_upload)
+{
+    struct server_process *server = start("'drain_delay_s':0,'upload_timeout_s':300", "'queue_depth':16");
+    struct raw_answer answer = raw_exchange_text(
+        server, POST JSON_TYPE "x-envoy-expected-rq-timeout-ms: 300\r\nContent-Length: 1000\r\n\r\n{\"input", SILENCE);
+    ck_assert_int_eq(raw_status(&answer), 408);
+    ck_assert_ptr_nonnull(strstr(answer.data, "x-envoy-expected-rq-timeout-ms"));
+    ck_assert(answer.closed);
+    raw_answer_free(&answer);
+    /* It is the request's, and not the next one's on that connection. */
+    int descriptor = raw_connect(server, 0);
+    ck_assert(raw_send_text(descriptor,
+                            "GET /v1/weights HTTP/1.1\r\nHost: a\r\nx-envoy-expected-rq-timeout-ms: 300\r\n\r\n"));
+    answer = raw_receive(descriptor, PATIENCE_SECONDS, "]}");
+    ck_assert_int_eq(raw_status(&answer), 200);
+    raw_answer_free(&answer);
+    answer = raw_receive(descriptor, 1, NULL);
+    ck_assert_msg(answer.length == 0 && !answer.closed, "an idle connection hears \"%s\"", answer.data);
+    raw_answer_free(&answer);
+    ck_assert(raw_send_text(descriptor, "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"));
+    answer = raw_receive(descriptor, PATIENCE_SECONDS, "}");
+    ck_assert_int_eq(raw_status(&answer), 200);
+    raw_answer_free(&answer);
+    close(descriptor);
+    server_process_stop(server);
+}
+END_TEST
+
+static int send_heavy(struct server_process *server, const char *body)
+{
+    char *request;
+    ck_assert_int_ge(asprintf(&request, POST JSON_TYPE "Content-Length: %zu\r\n\r\n%s", strlen(body), body), 0);
+    int descriptor = raw_connect(server, 0);
+    ck_assert(raw_send_text(descriptor, request));
+    free(request);
+    return descriptor;
+}
+
+/* The status of an answer to `body`, whose Retry-After is checked where it is 429. */
+static long status_of(struct server_process *server, const char *body)
+{
+    struct reply reply = http_post(server, FORWARD, body);
+    const long status = reply.status;
+    char after[16];
+    ck_assert_msg(status == 200 || status == 429, "status %ld: %.200s", status, reply.body);
+    if (status == 429) {
+        ck_assert(reply_header(&reply, "retry-after", after, sizeof after));
+        ck_assert_msg(atoi(after) >= 1 && atoi(after) <= 60, "Retry-After: %s", after);
+    }
+    reply_free(&reply);
+    return status;
+}
+
+/* While one job runs on and on, those that wait for it leave, and their places go to others. */
+START_TEST(who_left_the_queue_makes_room)
+{
+    enum { WAITING = 2, REFUSALS = 20 };
+    struct server_process *server = start("'drain_delay_s':0,'workers':1,'request_timeout_s':300",
+                                          "'queue_depth':2,'memory_budget_bytes':2000000000,'max_request_gflop':1e9");
+    char *endless = heavy_request(60000), *heavy = heavy_request(1000), *output = heavy_request(180);
+    *strstr(output, ",\"return\"") = '\0';
+    char *light = quoted("%s,'encoding':'base64'}", output); /* with maps: too much for where it is read */
+    int running = send_heavy(server, endless), waiting[WAITING] = {-1, -1};
+    size_t refusals = 0;
+    double begun = seconds_now();
+    /* They are done soon, until the long one was taken. Then the queue is full for good. */
+    while (refusals < REFUSALS && seconds_now() < begun + PATIENCE_SECONDS) {
+        const bool full = status_of(server, light) == 429;
+        refusals = full ? refusals + 1 : 0;
+        for (size_t i = 0; !full && i < WAITING; i++) {
+            if (waiting[i] >= 0)
+                close(waiting[i]);
+            waiting[i] = send_heavy(server, heavy);
+        }
+        usleep(50000);
+    }
+    ck_assert_msg(refusals == REFUSALS, "the queue is never full");
+    for (size_t i = 0; i < WAITING; i++)
+        close(waiting[i]);
+    begun = seconds_now();
+    long status;
+    do
+        status = status_of(server, light);
+    while (status == 429 && seconds_now() < begun + PATIENCE_SECONDS);
+    struct raw_answer answer = raw_receive(running, 0.01, NULL);
+    ck_assert_msg(answer.length == 0 && !answer.closed, "the job that ran has ended: nothing was shown");
+    ck_assert_msg(status == 200, "status %ld", status);
+    raw_answer_free(&answer);
+    close(running);
+    free(endless);
+    free(heavy);
+    free(light);
+    free(output);
     server_process_stop(server);
 }
 END_TEST
@@ -367,6 +472,8 @@ Suite *suite(void)
     tcase_add_test(c, a_full_queue);
     tcase_add_test(c, deadline_of_the_request);
     tcase_add_test(c, deadline_of_the_proxy);
+    tcase_add_test(c, deadline_of_the_proxy_for_the_upload);
+    tcase_add_test(c, who_left_the_queue_makes_room);
     tcase_add_test(c, a_slow_upload);
     tcase_add_test(c, an_idle_connection);
     tcase_add_test(c, a_reader_that_stops);
