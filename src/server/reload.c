@@ -155,7 +155,7 @@ static void log_success(const struct reading *reading, const struct weights_regi
     size_t n_names = 0;
     for (size_t i = 0; i < now->registry.count && names; i++) {
         const struct weight_set *set = now->registry.sets[i], *old = registry_named(before, set->name);
-        if (set != old)
+        if (set->ready && set != old)
             names[n_names++] = set->name;
     }
     if (n_fixed)

@@ -85,7 +85,7 @@ static struct weight_set *load_entry(const struct loading *loading, size_t index
     if (set)
         return set;
     /* What works goes on working: a set that is in memory is not given up for a failed one. */
-    const bool needed = entry->required || (running && running->ready);
+    const bool needed = entry->required || only || (running && running->ready);
     add_fault(needed ? loading->faults : loading->warnings, loading->config, index, &error);
     if (loading->options && needed)
         loading->options->error = error;

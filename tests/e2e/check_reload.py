@@ -246,6 +246,29 @@ def what_changes(binary, folder):
         expect("the default stays", server.post("/v1/forward", {"input": [[0.5] * 32]}).status, 200)
 
 
+def one_that_need_not_load(binary, folder):
+    """A set that failed at the start comes when its file does, and until then a reload of it says why it does not."""
+    path, file = os.path.join(folder, "config.json"), os.path.join(folder, "late.safetensors")
+    put(os.path.join(folder, "token"), b"secret\n")
+    put(path, {"weights": [entry("late", required=False)], "default_weights": "late", "admin": {"token_file": "token"}})
+
+    def state():
+        return json.loads(server.request("GET", "/v1/weights/late").body)["state"]
+
+    with Attnd(binary, ["--config", path]) as server:
+        expect("at the start", state(), "failed")
+        reply = server.request("POST", "/v1/weights/late/reload", headers=TOKEN)
+        expect("without a file (%s)" % reply.body, (reply.status, b"late.safetensors" in reply.body), (422, True))
+        lines = server.reload()
+        expect("SIGHUP says it, and goes on", [(line["event"], line.get("loaded")) for line in lines[-2:]], [("configuration", None), ("reload", [])])
+        put(file, weights_bytes(1, 64))
+        expect("with one", (server.request("POST", "/v1/weights/late/reload", headers=TOKEN).status, state()), (200, "ready"))
+        expect("as the default", server.post("/v1/forward", {"input": [[0.5] * 64]}).status, 200)
+        os.remove(file)
+        lines = server.reload()
+        expect("it is not given up", (state(), lines[-1]["message"][:19]), ("ready", "nothing was changed"))
+
+
 def live_statistics_go_on(binary, folder):
     """With the same weights they stay, with others they begin with nothing."""
     path, main = os.path.join(folder, "config.json"), os.path.join(folder, "main.safetensors")
@@ -268,7 +291,7 @@ def live_statistics_go_on(binary, folder):
 
 def main():
     binary, seconds, sanitized = sys.argv[1], float(sys.argv[2]), sys.argv[3] != "none"
-    checks = [what_changes, live_statistics_go_on, budget, lambda b, f: under_load(b, f, seconds)]
+    checks = [what_changes, one_that_need_not_load, live_statistics_go_on, budget, lambda b, f: under_load(b, f, seconds)]
     if not sanitized: # those keep for a while what was freed
         checks.append(nothing_is_left)
     for check in checks:
