@@ -5,6 +5,7 @@
 #include "server/context.h"
 #include "server/endpoints.h"
 #include "server/json_answer.h"
+#include "server/live_query.h"
 
 #include <string.h>
 #include <time.h>
@@ -34,14 +35,41 @@ json_t *weights_describe(const struct weight_set *set)
                      set->bias, "digest", set->digest, "loaded_at", loaded_at);
 }
 
+/* The same columns whatever became of the set: what a failed one lacks is null, as is the error of one that is ready.
+ */
+static json_t *describe_row(const struct weight_set *set)
+{
+    static const char *const columns[] = {"name",         "source", "state",  "d_model",   "num_heads",
+                                          "num_kv_heads", "d_k",    "d_v",    "dtype",     "parameters",
+                                          "bytes",        "bias",   "digest", "loaded_at", "error"};
+    json_t *described = weights_describe(set), *row = described ? json_object() : NULL;
+    for (size_t i = 0; row && i < sizeof columns / sizeof *columns; i++) {
+        json_t *value = json_object_get(described, columns[i]);
+        if (json_object_set_new(row, columns[i], value ? json_incref(value) : json_null()) != 0) {
+            json_decref(row);
+            row = NULL;
+        }
+    }
+    json_decref(described);
+    return row;
+}
+
 void weights_list_handle(struct request *request)
 {
     const struct weights_registry *registry = &request->generation->registry;
+    struct live_query query;
+    struct error error;
+    if (!live_query_read(request->target, 1u << LIVE_PARAMETER_FORMAT, request->generation->config, NULL, &query,
+                         &error)) {
+        request_fail(request, &error);
+        return;
+    }
     json_t *list = json_array();
     bool whole = list != NULL;
     for (size_t i = 0; i < registry->count && whole; i++)
-        whole = json_array_append_new(list, weights_describe(registry->sets[i])) == 0;
-    json_t *document = whole ? json_pack("{s:O}", "weights", list) : NULL;
+        whole = json_array_append_new(list, query.rows ? describe_row(registry->sets[i])
+                                                       : weights_describe(registry->sets[i])) == 0;
+    json_t *document = !whole ? NULL : query.rows ? json_incref(list) : json_pack("{s:O}", "weights", list);
     json_decref(list);
     request_succeed_document(request, document);
 }

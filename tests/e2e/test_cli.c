@@ -214,6 +214,27 @@ START_TEST(weights_that_fail_to_load)
         strstr(json_string_value(json_object_get(json_array_get(list, 1), "error")), "nowhere.safetensors"));
     json_decref(document);
     reply_free(&reply);
+
+    /* As rows: one list, and the same members in each. */
+    reply = http_get(server, "/v1/weights?format=rows");
+    json_t *rows = reply_json(&reply), *ready = json_array_get(rows, 0), *failed = json_array_get(rows, 1);
+    ck_assert_uint_eq(json_array_size(rows), 2);
+    ck_assert_uint_eq(json_object_size(ready), 15);
+    ck_assert_uint_eq(json_object_size(failed), 15);
+    const char *name;
+    json_t *value;
+    json_object_foreach(ready, name, value)
+    {
+        ck_assert_msg(json_object_get(failed, name), "no %s", name);
+        ck_assert_int_eq(json_is_null(value), strcmp(name, "error") == 0);
+    }
+    ck_assert(json_is_null(json_object_get(failed, "d_model")) && json_is_string(json_object_get(failed, "error")));
+    json_decref(rows);
+    reply_free(&reply);
+    reply = http_get(server, "/v1/weights?formt=rows");
+    expect_problem(&reply, 422, NULL, "format", "an unknown parameter");
+    reply_free(&reply);
+
     reply = http_get(server, "/readyz");
     ck_assert_int_eq(reply.status, 200);
     reply_free(&reply);
