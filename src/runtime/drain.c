@@ -7,17 +7,22 @@
 /* Less says nothing yet. */
 #define ENOUGH_NS 2e7
 
-void drain_note_busy(struct drain *drain, uint64_t ns)
-{
-    drain->busy_ns += (double)ns;
-}
+/* A shorter job's speed is chance; the fastest is forgotten by so much with every one that is longer. */
+#define LONG_NS   1e6
+#define FORGOTTEN 0.01
 
-void drain_note_done(struct drain *drain, double flop)
+void drain_note(struct drain *drain, bool heavy, uint64_t busy_ns, double flop)
 {
-    drain->flop += flop;
-    if (drain->busy_ns > WINDOW_NS) {
-        drain->busy_ns /= 2;
-        drain->flop /= 2;
+    const double ns = (double)busy_ns;
+    drain->kinds[heavy].busy_ns += ns;
+    drain->kinds[heavy].flop += flop;
+    if (heavy && ns >= LONG_NS) {
+        const double before = drain->fastest * (1 - FORGOTTEN);
+        drain->fastest = flop / ns > before ? flop / ns : before;
+    }
+    if (drain->kinds[heavy].busy_ns > WINDOW_NS) {
+        drain->kinds[heavy].busy_ns /= 2;
+        drain->kinds[heavy].flop /= 2;
         drain->unknown_jobs /= 2;
         drain->unknown_flop /= 2;
     }
@@ -29,9 +34,14 @@ void drain_note_unknown(struct drain *drain, double flop)
     drain->unknown_flop += flop;
 }
 
-double drain_rate(const struct drain *drain)
+double drain_rate(const struct drain *drain, bool heavy)
 {
-    return drain->busy_ns >= ENOUGH_NS ? drain->flop / drain->busy_ns : 0;
+    return drain->kinds[heavy].busy_ns >= ENOUGH_NS ? drain->kinds[heavy].flop / drain->kinds[heavy].busy_ns : 0;
+}
+
+double drain_fastest(const struct drain *drain)
+{
+    return drain_rate(drain, true) > 0 ? drain->fastest : 0;
 }
 
 double drain_unknown(const struct drain *drain)

@@ -39,61 +39,64 @@ static struct call enqueue(struct pool *pool, struct job *job, uint64_t now)
     return pool_announce(pool, now, 1);
 }
 
-/* What is left of the jobs that run, as far as it can be known: a heavy one is taken to run on its share of the
- * workers.
- */
-static double running_cost(const struct pool *pool, double rate, uint64_t now)
+/* What is left of the jobs that run, as far as it can be known, in nanoseconds of a worker: a heavy one is taken to run
+ * on its share of the workers. */
+static double running_ns(const struct pool *pool, uint64_t now)
 {
     const double lanes = pool->heavy_running ? (double)pool->n_workers / pool->heavy_running : 1;
-    double cost = 0;
+    double sum = 0;
     for (unsigned i = 0; i < pool->n_workers; i++) {
         const struct worker *worker = &pool->workers[i];
+        const double rate = drain_rate(&pool->drain, worker->heavy);
         const double ran = now > worker->began ? (double)(now - worker->began) : 0;
-        const double left = worker->cost - ran * rate * (worker->heavy ? lanes : 1);
-        cost += left > 0 ? left : 0;
+        const double left = rate > 0 ? worker->cost / rate - ran * (worker->heavy ? lanes : 1) : 0;
+        sum += left > 0 ? left : 0;
     }
-    return cost;
+    return sum;
 }
 
-/* How long a job would wait; light ones only wait for each other. */
-static double wait_ns(const struct pool *pool, bool heavy, double rate, uint64_t now)
+static double queue_ns(const struct pool *pool, const struct job_queue *queue, bool heavy)
 {
-    const double cost = pool->light.cost + (heavy ? pool->heavy.cost + running_cost(pool, rate, now) : 0);
-    return cost / (rate * pool->n_workers);
+    const double rate = drain_rate(&pool->drain, heavy);
+    return rate > 0 ? queue->cost / rate : 0;
 }
 
-static double alone_ns(const struct pool *pool, double flop, bool heavy, double rate)
+/* How long a job would wait, as far as that was measured; light ones only wait for each other. */
+static double wait_ns(const struct pool *pool, bool heavy, uint64_t now)
 {
-    return isfinite(flop) ? flop / (rate * (heavy ? pool->n_workers : 1)) : 0;
+    const double light = queue_ns(pool, &pool->light, false);
+    return (heavy ? light + queue_ns(pool, &pool->heavy, true) + running_ns(pool, now) : light) / pool->n_workers;
+}
+
+/* At best. A light one takes no time that would count. */
+static double alone_ns(const struct pool *pool, double flop, bool heavy)
+{
+    const double fastest = drain_fastest(&pool->drain);
+    return heavy && isfinite(flop) && fastest > 0 ? flop / (fastest * pool->n_workers) : 0;
 }
 
 bool pool_check_alone(const struct pool *pool, double flop, bool heavy, uint64_t deadline, uint64_t now,
                       struct error *error)
 {
-    const double rate = drain_rate(&pool->drain), left = (double)deadline - (double)now;
-    if (!deadline || deadline <= now || rate <= 0)
+    const double left = (double)deadline - (double)now, alone = alone_ns(pool, flop, heavy);
+    if (!deadline || deadline <= now || alone / OUTLOOK_MARGIN <= left)
         return true;
-    const double alone = alone_ns(pool, flop, heavy, rate);
-    if (alone / OUTLOOK_MARGIN <= left)
-        return true;
-    return error_set(
-        error, ERROR_DEADLINE,
-        "this work takes about %.2g s here, and its answer is expected within %.2g s; ask for less, or allow "
-        "more time",
-        alone / 1e9, left / 1e9);
+    return error_set(error, ERROR_DEADLINE,
+                     "this work takes %.2g s here at best, and its answer is expected within %.2g s; ask for less, or "
+                     "allow more time (server.request_timeout_s, or the proxy's own timeout)",
+                     alone / 1e9, left / 1e9);
 }
 
 /* With the mutex held: whether it can be done in time. */
 static bool can_be_done(const struct pool *pool, const struct job *job, uint64_t now, struct error *error)
 {
     const bool heavy = job->flop > JOB_LIGHT_FLOP;
-    const double rate = drain_rate(&pool->drain), left = (double)job->deadline - (double)now;
-    if (!job->deadline || job->deadline <= now || rate <= 0)
+    const double left = (double)job->deadline - (double)now, wait = wait_ns(pool, heavy, now);
+    if (!job->deadline || job->deadline <= now)
         return true;
     if (!pool_check_alone(pool, job->flop, heavy, job->deadline, now, error))
         return false;
-    const double wait = wait_ns(pool, heavy, rate, now);
-    if ((wait + alone_ns(pool, job->flop, heavy, rate)) / OUTLOOK_MARGIN <= left)
+    if ((wait + alone_ns(pool, job->flop, heavy)) / OUTLOOK_MARGIN <= left)
         return true;
     return error_set(
         error, ERROR_OVERLOADED,
@@ -105,7 +108,7 @@ static bool can_be_done(const struct pool *pool, const struct job *job, uint64_t
 uint64_t pool_backlog_ns(struct pool *pool)
 {
     pool_lock(pool);
-    const double rate = drain_rate(&pool->drain), ns = rate > 0 ? wait_ns(pool, true, rate, clock_ns()) : 0;
+    const double ns = wait_ns(pool, true, clock_ns());
     pool_unlock(pool);
     return ns < 1e18 ? (uint64_t)ns : (uint64_t)1e18;
 }

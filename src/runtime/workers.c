@@ -152,17 +152,15 @@ static void rest(struct worker *worker, uint64_t now, uint64_t due)
 
 /* Working */
 
-/* A job and its companions are over, which took their worker so long (a nested one: its time is another's). What was
+/* A job and its companions are over, which took their worker so long (a nested one, 0: its time is another's). What was
  * given up says nothing of how fast the workers are. With the mutex held. */
-static void note_ended(struct worker *worker, const struct batch *batch, uint64_t ns)
+static void note_ended(struct worker *worker, const struct batch *batch, bool heavy, uint64_t ns)
 {
     struct drain *drain = &worker->pool->drain;
-    if (batch->cost > 0) {
-        if (batch->unknown)
-            drain_note_unknown(drain, batch->cost);
-        drain_note_busy(drain, ns ? ns + worker->helped_ns : 0);
-        drain_note_done(drain, batch->cost);
-    }
+    if (batch->cost > 0 && batch->unknown)
+        drain_note_unknown(drain, batch->cost);
+    if (batch->cost > 0 && ns)
+        drain_note(drain, heavy, ns + worker->helped_ns, batch->cost);
     if (ns) {
         worker->cost = 0;
         worker->helped_ns = 0;
@@ -206,7 +204,7 @@ static bool run_next(struct worker *worker, struct job_queue *queue, bool nested
     pool_lock(pool);
     pool->running -= batch.jobs;
     pool->heavy_running -= heavy;
-    note_ended(worker, &batch, nested ? 0 : clock_ns() - now);
+    note_ended(worker, &batch, heavy, nested ? 0 : clock_ns() - now);
     return true;
 }
 

@@ -4,11 +4,13 @@
 START_TEST(too_little_says_nothing)
 {
     struct drain drain = {0};
-    ck_assert_double_eq(drain_rate(&drain), 0);
+    ck_assert_double_eq(drain_rate(&drain, false), 0);
+    ck_assert_double_eq(drain_rate(&drain, true), 0);
+    ck_assert_double_eq(drain_fastest(&drain), 0);
     ck_assert_double_eq(drain_unknown(&drain), 0);
-    drain_note_busy(&drain, 1000000);
-    drain_note_done(&drain, 1e8);
-    ck_assert_double_eq(drain_rate(&drain), 0);
+    drain_note(&drain, true, 1500000, 1e8);
+    ck_assert_double_eq(drain_rate(&drain, true), 0);
+    ck_assert_double_eq(drain_fastest(&drain), 0);
 }
 END_TEST
 
@@ -16,10 +18,11 @@ START_TEST(the_rate_is_work_by_time)
 {
     struct drain drain = {0};
     for (unsigned i = 0; i < 10; i++) {
-        drain_note_busy(&drain, 10000000);
-        drain_note_done(&drain, 5e8);
+        drain_note(&drain, _i, 10000000, 5e8);
+        drain_note(&drain, !_i, 10000000, 3e7);
     }
-    ck_assert_double_eq_tol(drain_rate(&drain), 50, 1e-9);
+    ck_assert_double_eq_tol(drain_rate(&drain, _i), 50, 1e-9);
+    ck_assert_double_eq_tol(drain_rate(&drain, !_i), 3, 1e-9);
 }
 END_TEST
 
@@ -28,12 +31,28 @@ START_TEST(what_is_long_past_is_forgotten)
 {
     struct drain drain = {0};
     for (unsigned speed = 10; speed <= 90; speed += 80)
-        for (unsigned i = 0; i < 100; i++) {
-            drain_note_busy(&drain, 100000000);
-            drain_note_done(&drain, speed * 1e8);
-        }
-    ck_assert_double_gt(drain_rate(&drain), 89);
-    ck_assert_double_le(drain_rate(&drain), 90);
+        for (unsigned i = 0; i < 100; i++)
+            drain_note(&drain, true, 100000000, speed * 1e8);
+    ck_assert_double_gt(drain_rate(&drain, true), 89);
+    ck_assert_double_le(drain_rate(&drain, true), 90);
+}
+END_TEST
+
+/* One that computes beside many that read: what is possible is what that one did, until it is long past. */
+START_TEST(the_fastest_is_what_is_possible)
+{
+    struct drain drain = {0};
+    drain_note(&drain, true, 100000000, 1e10);
+    for (unsigned i = 0; i < 10; i++)
+        drain_note(&drain, true, 100000000, 5e8);
+    ck_assert_double_lt(drain_rate(&drain, true), 20);
+    ck_assert_double_gt(drain_fastest(&drain), 90);
+    ck_assert_double_le(drain_fastest(&drain), 100);
+    drain_note(&drain, true, 10000, 1e8); /* too short to tell */
+    ck_assert_double_le(drain_fastest(&drain), 100);
+    for (unsigned i = 0; i < 1000; i++)
+        drain_note(&drain, true, 100000000, 5e8);
+    ck_assert_double_eq_tol(drain_fastest(&drain), 5, 1e-9);
 }
 END_TEST
 
@@ -51,8 +70,9 @@ Suite *suite(void)
     Suite *s = suite_create("runtime/drain");
     TCase *t = tcase_create("drain");
     tcase_add_test(t, too_little_says_nothing);
-    tcase_add_test(t, the_rate_is_work_by_time);
+    tcase_add_loop_test(t, the_rate_is_work_by_time, 0, 2);
     tcase_add_test(t, what_is_long_past_is_forgotten);
+    tcase_add_test(t, the_fastest_is_what_is_possible);
     tcase_add_test(t, jobs_of_unknown_cost_have_a_mean);
     suite_add_tcase(s, t);
     return s;
