@@ -2,16 +2,13 @@
  * lane. usage: bench_importance [SECONDS]      for each line (3) */
 
 #include "analysis/importance.h"
+#include "layer.h"
 #include "measure.h"
-#include "weights/numpy_random.h"
 
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { D_MODEL = 768, HEADS = 12, D_K = D_MODEL / HEADS };
-
-static const struct attention_shape shape = {D_MODEL, HEADS, HEADS, D_K, D_K, 0.125f, true};
+enum { D_MODEL = 768, HEADS = 12 };
 
 struct pass {
     const struct attention_layer *layer;
@@ -21,24 +18,6 @@ struct pass {
     enum importance_method method;
     struct importance importance;
 };
-
-static void *allocate(size_t bytes)
-{
-    void *memory = malloc(bytes);
-    if (!memory)
-        abort();
-    return memory;
-}
-
-static float *normals(uint32_t seed, size_t count, double scale)
-{
-    struct numpy_random random;
-    float *numbers = allocate(count * sizeof *numbers);
-    numpy_random_seed(&random, seed);
-    for (size_t i = 0; i < count; i++)
-        numbers[i] = (float)(numpy_random_normal(&random) * scale);
-    return numbers;
-}
 
 static void forward(void *context)
 {
@@ -63,8 +42,8 @@ static void ablate(void *context)
 }
 
 /* Both passes have results of their own: the forward alone gives what POST /v1/forward would, without maps. */
-static void compare(const struct attention_layer *layer, const char *name, enum importance_method method, bool plan,
-                    size_t length, double seconds)
+static void compare(const struct attention_shape *shape, const struct attention_layer *layer, const char *name,
+                    enum importance_method method, bool plan, size_t length, double seconds)
 {
     struct pass passes[2] = {{0}};
     struct contender contenders[2] = {{.run = forward}, {.run = ablate}};
@@ -74,13 +53,7 @@ static void compare(const struct attention_layer *layer, const char *name, enum 
         struct pass *p = &passes[i];
         p->layer = layer;
         p->method = method;
-        p->input = (struct forward_input){.batch = 1,
-                                          .query_length = length,
-                                          .key_length = length,
-                                          .self_attention = true,
-                                          .query = x,
-                                          .key = x,
-                                          .value = x};
+        p->input = self_input(x, length);
         const struct forward_input *inputs[] = {&p->input};
         size_t bytes, ablation;
         p->result.n_maps = HEADS;
@@ -92,8 +65,8 @@ static void compare(const struct attention_layer *layer, const char *name, enum 
             p->importance.importance = allocate(HEADS * sizeof(double));
             p->importance.plan = plan ? allocate(HEADS * sizeof(struct prune_step)) : NULL;
         }
-        if (!forward_scratch_bytes(&shape, inputs, 1, 1, &bytes) ||
-            !importance_scratch_bytes(&shape, &p->input, method, plan, 1, &ablation) ||
+        if (!forward_scratch_bytes(shape, inputs, 1, 1, &bytes) ||
+            !importance_scratch_bytes(shape, &p->input, method, plan, 1, &ablation) ||
             !arena_reserve(&p->scratch, bytes > ablation ? bytes : ablation))
             abort();
         contenders[i].context = p;
@@ -118,26 +91,20 @@ static void compare(const struct attention_layer *layer, const char *name, enum 
 int main(int argc, char **argv)
 {
     const double seconds = argc > 1 ? atof(argv[1]) : 3;
-    const size_t square = (size_t)D_MODEL * D_MODEL;
     struct error error;
     if (!engine_init(getenv("ATTND_ISA"), &error)) {
         fprintf(stderr, "%s\n", error.message);
         return 2;
     }
-    float *weights = normals(42, 4 * square, 0.04);
-    const struct attention_matrices matrices = {
-        .w_q = weights, .w_k = weights + square, .w_v = weights + 2 * square, .w_o = weights + 3 * square};
-    struct attention_layer *layer = attention_layer_create(&shape, &matrices, &error);
-    if (!layer)
-        return 2;
+    struct attention_shape shape;
+    struct attention_layer *layer = random_layer(D_MODEL, HEADS, &shape);
     printf("importance, D %d, %d heads, one lane, %s\n", D_MODEL, HEADS, engine_isa());
     static const size_t lengths[] = {32, 128, 512};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         for (int method = 0; method < IMPORTANCE_METHOD_COUNT; method++)
-            compare(layer, importance_method_name(method), method, false, lengths[i], seconds);
-        compare(layer, "prune_plan", IMPORTANCE_ZERO, true, lengths[i], seconds);
+            compare(&shape, layer, importance_method_name(method), method, false, lengths[i], seconds);
+        compare(&shape, layer, "prune_plan", IMPORTANCE_ZERO, true, lengths[i], seconds);
     }
     attention_layer_free(layer);
-    free(weights);
     return 0;
 }

@@ -3,11 +3,9 @@
  * usage: bench_live [SECONDS [LENGTH [D_MODEL]]]      seconds for each line (3), of one length, of one size */
 
 #include "analysis/live_observer.h"
+#include "layer.h"
 #include "measure.h"
-#include "weights/numpy_random.h"
 
-#include <math.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -28,24 +26,6 @@ struct pass {
     void *sums_memory;
     bool observed;
 };
-
-static void *allocate(size_t bytes)
-{
-    void *memory = malloc(bytes);
-    if (!memory)
-        abort();
-    return memory;
-}
-
-static float *normals(uint32_t seed, size_t count, double scale)
-{
-    struct numpy_random random;
-    float *numbers = allocate(count * sizeof *numbers);
-    numpy_random_seed(&random, seed);
-    for (size_t i = 0; i < count; i++)
-        numbers[i] = (float)(numpy_random_normal(&random) * scale);
-    return numbers;
-}
 
 static size_t scratch_bytes(const struct pass *pass)
 {
@@ -90,14 +70,8 @@ static void compare(const struct attention_shape *shape, const struct attention_
     for (int i = 0; i < 2; i++) {
         struct pass *p = &passes[i];
         *p = (struct pass){.shape = *shape, .layer = layer, .observed = i == 1};
-        p->input = (struct forward_input){.batch = 1,
-                                          .query_length = length,
-                                          .key_length = length,
-                                          .self_attention = true,
-                                          .query = x,
-                                          .key = x,
-                                          .value = x,
-                                          .observed = p->observed};
+        p->input = self_input(x, length);
+        p->input.observed = p->observed;
         p->result.n_maps = shape->num_heads;
         p->result.output = allocate(length * shape->d_model * sizeof(float));
         p->result.attention = maps ? allocate(shape->num_heads * length * length * sizeof(float)) : NULL;
@@ -123,19 +97,11 @@ static void compare(const struct attention_shape *shape, const struct attention_
 
 static void compare_size(const struct size *size, double seconds)
 {
-    const size_t d = size->d_model, d_k = d / size->num_heads, square = d * d;
-    const struct attention_shape shape = {d, size->num_heads, size->num_heads, d_k, d_k, 1 / sqrtf((float)d_k), true};
-    float *weights = normals(42, 4 * square, 1.1 / sqrt((double)d));
-    const struct attention_matrices matrices = {
-        .w_q = weights, .w_k = weights + square, .w_v = weights + 2 * square, .w_o = weights + 3 * square};
-    struct error error;
-    struct attention_layer *layer = attention_layer_create(&shape, &matrices, &error);
-    if (!layer)
-        abort();
+    struct attention_shape shape;
+    struct attention_layer *layer = random_layer(size->d_model, size->num_heads, &shape);
     compare(&shape, layer, size->length, true, seconds);
     compare(&shape, layer, size->length, false, seconds);
     attention_layer_free(layer);
-    free(weights);
 }
 
 int main(int argc, char **argv)

@@ -3,7 +3,8 @@
  *
  * usage: bench_statistics MAPS BATCH HEADS LENGTH REPETITIONS [causal]
  * MAPS is a file of float32, [BATCH, HEADS, LENGTH, LENGTH]. Prints the processor seconds of each repetition on one
- * line, then for each head the means in the order of HEAD_STATISTICS, sink_key, sink_mass, best_offset and its share. */
+ * line, then for each head the means in the order of HEAD_STATISTICS, sink_key, sink_mass, best_offset and its share.
+ */
 #include "../samples.h"
 #include "analysis/head_statistics.h"
 #include "engine/attention.h"
