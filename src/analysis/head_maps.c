@@ -23,6 +23,7 @@ struct pieces {
     uint32_t *positions;             /* [B, Tk], with padding */
     uint32_t *word_ends;             /* [B, Tk], with words */
     uint8_t *excluded;               /* [B, Tk], with exclude */
+    uint8_t *marked;                 /* [Tk], with one list of exclude for all sequences */
     uint8_t *allowed;                /* [Tk], of one row */
 };
 
@@ -37,6 +38,7 @@ static bool take_pieces(const struct head_maps *maps, struct pieces *pieces, str
         {&pieces->positions, {batch, keys, 1, 1}, sizeof *pieces->positions, has_padding(maps)},
         {&pieces->word_ends, {batch, keys, 1, 1}, sizeof *pieces->word_ends, maps->words},
         {&pieces->excluded, {batch, keys, 1, 1}, sizeof *pieces->excluded, maps->exclude},
+        {&pieces->marked, {keys, 1, 1, 1}, sizeof *pieces->marked, maps->exclude && !maps->exclude->nested},
         {&pieces->allowed, {keys, 1, 1, 1}, sizeof *pieces->allowed, true},
     };
     *bytes = 0;
@@ -111,8 +113,8 @@ static bool prepare_sequence(struct head_maps *maps, size_t index, const struct 
     if (maps->words &&
         !head_words_of_sequence(maps->words, index, rule, pieces->word_ends + index * keys, sequence, error))
         return false;
-    if (maps->exclude &&
-        !head_words_exclude(maps->exclude, index, rule, pieces->excluded + index * keys, sequence, error))
+    if (maps->exclude && !head_words_exclude(maps->exclude, index, rule, pieces->marked,
+                                             pieces->excluded + index * keys, sequence, error))
         return false;
     for (size_t row = 0; row < sequence->n_rows; row++)
         n_allowed[row] = (uint32_t)head_maps_allowed(maps, index, row, pieces->allowed);

@@ -77,29 +77,63 @@ static size_t key_at(const struct head_sequence *sequence, size_t position)
     return low < sequence->n_keys && sequence->positions[low] == position ? low : sequence->n_keys;
 }
 
+/* Of a sequence with `extent` positions. */
+static bool check_positions(const struct position_lists *exclude, size_t list, size_t index, size_t extent,
+                            const struct head_sequence *sequence, struct error *error)
+{
+    const size_t first = list ? exclude->ends[list - 1] : 0;
+    char pointer[64];
+    for (size_t i = first; i < exclude->ends[list]; i++) {
+        if (exclude->positions[i] < extent)
+            continue;
+        if (exclude->nested)
+            snprintf(pointer, sizeof pointer, "/exclude/%zu/%zu", list, i - first);
+        else
+            snprintf(pointer, sizeof pointer, "/exclude/%zu", i - first);
+        return error_set_at(error, ERROR_INVALID, pointer,
+                            "there is no %s %u in sequence %zu, which has %zu of them, counted from 0",
+                            sequence->word_ends ? "word" : "key position", exclude->positions[i], index, extent);
+    }
+    return true;
+}
+
+/* A list for all sequences is gone through once, with the first of them: it may be as long as the body, and there may
+ * be as many sequences. */
+static bool mark_all(const struct position_lists *exclude, size_t index, size_t extent,
+                     const struct forward_input *rule, uint8_t *marked, const struct head_sequence *sequence,
+                     struct error *error)
+{
+    if (index == 0) {
+        if (!check_positions(exclude, 0, 0, extent, sequence, error))
+            return false;
+        memset(marked, 0, rule->key_length);
+        for (size_t i = 0; i < exclude->ends[0]; i++)
+            marked[exclude->positions[i]] = 1;
+    }
+    return !memchr(marked + extent, 1, rule->key_length - extent) ||
+           check_positions(exclude, 0, index, extent, sequence, error);
+}
+
 bool head_words_exclude(const struct position_lists *exclude, size_t index, const struct forward_input *rule,
-                        uint8_t *excluded, struct head_sequence *sequence, struct error *error)
+                        uint8_t *marked, uint8_t *excluded, struct head_sequence *sequence, struct error *error)
 {
     if (exclude->nested && exclude->n_lists != rule->batch)
         return count_error("exclude", exclude->n_lists, rule->batch, error);
-    const size_t list = exclude->nested ? index : 0, first = list ? exclude->ends[list - 1] : 0;
     const size_t extent = sequence->word_ends ? sequence->n_keys : rule->key_length;
-    memset(excluded, 0, sequence->n_keys);
-    for (size_t i = first; i < exclude->ends[list]; i++) {
-        const size_t position = exclude->positions[i];
-        if (position >= extent) {
-            char pointer[64];
-            if (exclude->nested)
-                snprintf(pointer, sizeof pointer, "/exclude/%zu/%zu", list, i - first);
-            else
-                snprintf(pointer, sizeof pointer, "/exclude/%zu", i - first);
-            return error_set_at(error, ERROR_INVALID, pointer,
-                                "there is no %s %zu in sequence %zu, which has %zu of them, counted from 0",
-                                sequence->word_ends ? "word" : "key position", position, index, extent);
+    if (!exclude->nested) {
+        if (!mark_all(exclude, index, extent, rule, marked, sequence, error))
+            return false;
+        for (size_t key = 0; key < sequence->n_keys; key++)
+            excluded[key] = marked[sequence->word_ends ? key : position_of(sequence, key)];
+    } else {
+        if (!check_positions(exclude, index, index, extent, sequence, error))
+            return false;
+        memset(excluded, 0, sequence->n_keys);
+        for (size_t i = index ? exclude->ends[index - 1] : 0; i < exclude->ends[index]; i++) {
+            const size_t key = key_at(sequence, exclude->positions[i]);
+            if (key < sequence->n_keys)
+                excluded[key] = 1;
         }
-        const size_t key = key_at(sequence, position);
-        if (key < sequence->n_keys)
-            excluded[key] = 1;
     }
     sequence->excluded = excluded;
     return true;

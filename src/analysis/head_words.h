@@ -11,9 +11,9 @@ bool head_words_of_sequence(const struct word_lists *words, size_t index, const 
                             uint32_t *word_ends, struct head_sequence *sequence, struct error *error);
 
 /* Fills excluded [n_keys]; ERROR_INVALID at /exclude/... for a position that there is not. `rule`: the sequences'
- * sizes.
- */
+ * sizes. `marked` [Tk]: what one list for all sequences excludes; made with sequence 0, which comes first, and kept for
+ * the others. */
 bool head_words_exclude(const struct position_lists *exclude, size_t index, const struct forward_input *rule,
-                        uint8_t *excluded, struct head_sequence *sequence, struct error *error);
+                        uint8_t *marked, uint8_t *excluded, struct head_sequence *sequence, struct error *error);
 
 #endif

@@ -146,6 +146,55 @@ START_TEST(nothing_left_in_one_head)
 }
 END_TEST
 
+/* What one list for all sequences leaves out of each is what it leaves out listed for each, whatever their padding. */
+START_TEST(one_list_of_exclude_for_all)
+{
+    enum { BATCH = 3, KEYS = 5 };
+    const uint8_t mask[BATCH * KEYS] = {1, 1, 1, 1, 1, 0, 1, 1, 1, 0, 1, 0, 1, 0, 1};
+    const uint32_t once[] = {3}, each[] = {3, 6, 9}, drops[] = {4, 1, 4, 4, 1, 4, 4, 1, 4};
+    const struct position_lists one = {.n_lists = 1, .ends = once, .positions = drops};
+    const struct position_lists all = {.n_lists = BATCH, .nested = true, .ends = each, .positions = drops};
+    const struct forward_input rule = {.batch = BATCH,
+                                       .query_length = KEYS,
+                                       .key_length = KEYS,
+                                       .self_attention = true,
+                                       .mask_kind = FORWARD_MASK_KEYS,
+                                       .mask = mask};
+    const uint8_t excluded[BATCH][KEYS] = {{0, 1, 0, 0, 1}, {1, 0, 0}, {0, 0, 1}};
+    const size_t n_keys[BATCH] = {5, 3, 3};
+    const float weights[BATCH * KEYS * KEYS] = {0};
+    for (int i = 0; i < 2; i++) {
+        struct head_maps maps = {.rule = &rule, .weights = weights, .num_heads = 1, .exclude = i ? &all : &one};
+        struct arena arena = {0};
+        prepare(&maps, &arena);
+        for (size_t b = 0; b < BATCH; b++) {
+            ck_assert_uint_eq(maps.sequences[b].n_keys, n_keys[b]);
+            ck_assert_mem_eq(maps.sequences[b].excluded, excluded[b], n_keys[b]);
+        }
+        arena_free(&arena);
+    }
+}
+END_TEST
+
+/* A list is not gone through for each sequence: that would take minutes here. */
+START_TEST(long_exclude_for_many_sequences)
+{
+    enum { BATCH = 200000, LENGTH = 1000000 };
+    uint32_t *positions = calloc(LENGTH, sizeof *positions);
+    const uint32_t end = LENGTH;
+    const struct position_lists exclude = {.n_lists = 1, .ends = &end, .positions = positions};
+    const struct forward_input rule = {.batch = BATCH, .query_length = 1, .key_length = 1, .self_attention = true};
+    float *weights = calloc(BATCH, sizeof *weights);
+    struct head_maps maps = {.rule = &rule, .weights = weights, .num_heads = 1, .exclude = &exclude};
+    struct arena arena = {0};
+    prepare(&maps, &arena);
+    ck_assert_uint_eq(maps.n_excluded, BATCH);
+    free(weights);
+    free(positions);
+    arena_free(&arena);
+}
+END_TEST
+
 /* Two sequences of three positions, of which the second has padding in its middle. */
 static const struct {
     const char *what;
@@ -265,6 +314,8 @@ Suite *suite(void)
     tcase_add_test(t, random_tiles);
     tcase_add_test(t, stray_and_rounded);
     tcase_add_test(t, nothing_left_in_one_head);
+    tcase_add_test(t, one_list_of_exclude_for_all);
+    tcase_add_test(t, long_exclude_for_many_sequences);
     tcase_add_loop_test(t, wrong_words, 0, sizeof WRONG_WORDS / sizeof *WRONG_WORDS);
     tcase_add_test(t, words_need_self_attention);
     tcase_add_test(t, wrong_exclude);
