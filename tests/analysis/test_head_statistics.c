@@ -5,6 +5,7 @@
 #include "analysis/random_maps.h"
 #include "engine/lanes.h"
 
+#include <math.h>
 #include <string.h>
 
 struct found {
@@ -60,6 +61,44 @@ static void expect_same_bits(const struct found *a, const struct found *b)
                   x->best_offset == y->best_offset && x->best_offset_share == y->best_offset_share);
     }
 }
+
+/* Even rows of every length, single keys, and sums a little over 1: nothing leaves its range, by not one bit. */
+START_TEST(within_their_ranges)
+{
+    const float sums[] = {1, 1.0005f, 0.9995f};
+    for (size_t keys = 1; keys <= 70; keys++)
+        for (size_t i = 0; i < 3; i++) {
+            const struct forward_input rule = {.batch = 1, .query_length = 2, .key_length = keys};
+            float *weights = calloc(2 * keys, sizeof *weights); /* [2, keys]: even; all on the first key */
+            struct found f = found_of(&rule, 1);
+            struct error error;
+            for (size_t key = 0; key < keys; key++)
+                weights[key] = sums[i] / (float)keys;
+            for (size_t key = 0; key < keys; key++)
+                weights[keys + key] = key ? -0.0f : sums[i];
+            for (size_t row = 0; row < 2; row++) {
+                const struct forward_input one = {.batch = 1, .query_length = 1, .key_length = keys};
+                const struct head_maps maps = {
+                    .rule = &one, .weights = weights + row * keys, .num_heads = 1, .posted = true};
+                ck_assert_msg(run(&maps, NULL, 1, &parallel_serial, &f, &error), "%s", error.message);
+                const double entropy = ratio_sums_mean(&f.means[STATISTIC_ENTROPY]),
+                             effective = ratio_sums_mean(&f.means[STATISTIC_EFFECTIVE_KEYS]),
+                             gini = ratio_sums_mean(&f.means[STATISTIC_GINI]);
+                ck_assert_msg(entropy >= 0 && entropy <= log((double)keys), "%zu keys: %.17g", keys, entropy);
+                ck_assert_msg(effective >= 1 && effective <= (double)keys, "%zu keys: %.17g", keys, effective);
+                ck_assert_msg(gini >= 0 && gini <= 1, "%zu keys: %.17g", keys, gini);
+                if (keys == 1)
+                    continue;
+                const double normalized = ratio_sums_mean(&f.means[STATISTIC_NORMALIZED_ENTROPY]),
+                             hoyer = ratio_sums_mean(&f.means[STATISTIC_HOYER]);
+                ck_assert_msg(normalized >= 0 && normalized <= 1, "%zu keys: %.17g", keys, normalized);
+                ck_assert_msg(hoyer >= 0 && hoyer <= 1, "%zu keys: %.17g", keys, hoyer);
+            }
+            free_found(&f);
+            free(weights);
+        }
+}
+END_TEST
 
 /* Many short sequences, some of medium length, one that is cut. */
 static const struct forward_input RULES[] = {
@@ -207,6 +246,7 @@ Suite *suite(void)
 {
     Suite *s = suite_create("analysis/head_statistics");
     TCase *t = tcase_create("head_statistics");
+    tcase_add_test(t, within_their_ranges);
     tcase_add_loop_test(t, same_bits, 0, sizeof RULES / sizeof *RULES);
     tcase_add_loop_test(t, all_units_count, 0, sizeof RULES / sizeof *RULES);
     tcase_add_test(t, equal_offsets);
