@@ -319,7 +319,9 @@ bool json_read_double(struct json_reader *r, double *value, struct error *error)
 
 static const char *integer_wanted(int64_t minimum, int64_t maximum, char text[INTEGER_WANTED_BYTES])
 {
-    if (maximum == INT64_MAX)
+    if (maximum == INT64_MAX && minimum == INT64_MIN)
+        snprintf(text, INTEGER_WANTED_BYTES, "an integer");
+    else if (maximum == INT64_MAX)
         snprintf(text, INTEGER_WANTED_BYTES, "an integer of at least %" PRId64, minimum);
     else
         snprintf(text, INTEGER_WANTED_BYTES, "an integer from %" PRId64 " to %" PRId64, minimum, maximum);
