@@ -16,6 +16,9 @@
 /* What rounding may make of an inequality that holds for the exact sums. */
 #define SLACK 1e-5
 
+/* No value of a row is more than the number of its keys, which is counted in 32 bits. */
+#define VALUE_MOST 4294967296.0
+
 /* No document of a set that can be loaded has more. */
 #define HEADS_MOST  65536
 #define LAYERS_MOST 4096
@@ -27,8 +30,8 @@ static bool cauchy_schwarz(double a, double b, double c)
 }
 
 /* Of `count` heads: values [4, columns]. */
-static bool take_sums(const struct state_reading *r, enum head_statistic statistic, struct live_means *means,
-                      double *values, size_t columns, size_t count)
+static bool take_sums(const struct state_reading *r, const struct live_counts *counts, enum head_statistic statistic,
+                      struct live_means *means, double *values, size_t columns, size_t count)
 {
     double *offset = values, *z = values + columns, *zz = values + 2 * columns, *zn = values + 3 * columns;
     char place[80];
@@ -47,7 +50,12 @@ static bool take_sums(const struct state_reading *r, enum head_statistic statist
     if (means->sequences != floor(means->sequences) || (means->sequences > 0) != (means->n > 0) ||
         !cauchy_schwarz(means->n, means->sequences, means->nn) || means->nn > means->n * means->n * (1 + SLACK))
         return state_impossible(r, place, "sequences, n and nn do not fit together");
+    if (means->n < means->sequences || means->sequences > counts->sequences || means->n > counts->rows)
+        return state_impossible(r, place, "sequences and n do not fit n_sequences and n_rows");
     for (size_t i = 0; i < count; i++) {
+        if (fabs(offset[i]) > VALUE_MOST || fabs(z[i]) > 2 * VALUE_MOST * means->n ||
+            zz[i] > 4 * VALUE_MOST * VALUE_MOST * means->nn)
+            return state_impossible(r, place, "offset, z and zz are beyond the values that rows have");
         /* zz is a difference of larger numbers where sums about other offsets were added. */
         const double squares = zz[i] + SLACK * SLACK * offset[i] * offset[i] * means->nn;
         if (!(squares >= 0) || !cauchy_schwarz(zn[i], squares, means->nn) ||
@@ -57,11 +65,12 @@ static bool take_sums(const struct state_reading *r, enum head_statistic statist
     return true;
 }
 
-static bool take_baseline(const struct state_reading *r, enum head_statistic statistic, struct ratio_sums *sums)
+static bool take_baseline(const struct state_reading *r, const struct live_counts *counts,
+                          enum head_statistic statistic, struct ratio_sums *sums)
 {
     struct live_means means;
     double values[4];
-    if (!take_sums(r, statistic, &means, values, 1, 1))
+    if (!take_sums(r, counts, statistic, &means, values, 1, 1))
         return false;
     *sums = (struct ratio_sums){.offset = values[0],
                                 .sequences = means.sequences,
@@ -80,8 +89,9 @@ static bool check_products(const struct state_reading *r, const struct live_sums
     for (size_t layer = 0; layer < sums->num_layers; layer++)
         for (size_t a = 0; a < sums->num_heads; a++) {
             const double aa = live_sums_product(sums, layer, a, a);
-            if (!(aa >= 0)) {
-                snprintf(found, sizeof found, "the product of head %zu with itself is %.6g, below 0", a, aa);
+            if (!(aa >= 0 && aa <= sums->counts.allowed * (1 + SLACK))) {
+                snprintf(found, sizeof found, "the product of head %zu with itself is %.6g, %s", a, aa,
+                         aa >= 0 ? "more than n_allowed" : "below 0");
                 return state_impossible(r, "products", found);
             }
             for (size_t b = 0; b < a; b++) {
@@ -104,6 +114,8 @@ static bool check_counts(const struct state_reading *r, const struct live_counts
         return state_impossible(r, "n_allowed", "there is a key at least for each of n_rows");
     if (counts->even > counts->rows * (1 + SLACK))
         return state_impossible(r, "even", "it is at most n_rows");
+    if (!cauchy_schwarz(counts->rows, counts->even, counts->allowed))
+        return state_impossible(r, "even", "it is at least n_rows * n_rows / n_allowed");
     return true;
 }
 
@@ -117,12 +129,13 @@ static bool take_shape(const struct state_reading *r, size_t *layers, size_t *he
     if (!format || strcmp(format, LIVE_STATE_FORMAT) != 0)
         return state_wrong(r, "format", json_object_get(r->document, "format"),
                            "\"" LIVE_STATE_FORMAT "\", the form that this version reads and writes");
-    if (!state_take_count(r, "num_layers", &n_layers) || !state_take_count(r, "num_heads", &n_heads))
+    if (!state_take_number(r, r->document, "", "num_layers", 0, &n_layers) ||
+        !state_take_number(r, r->document, "", "num_heads", 0, &n_heads))
         return false;
-    if (n_layers < 1 || n_layers > LAYERS_MOST)
-        return state_wrong(r, "num_layers", json_object_get(r->document, "num_layers"), "1 to 4096");
-    if (n_heads < 1 || n_heads > HEADS_MOST)
-        return state_wrong(r, "num_heads", json_object_get(r->document, "num_heads"), "1 to 65536");
+    if (n_layers != floor(n_layers) || n_layers < 1 || n_layers > LAYERS_MOST)
+        return state_wrong(r, "num_layers", json_object_get(r->document, "num_layers"), "a whole number, 1 to 4096");
+    if (n_heads != floor(n_heads) || n_heads < 1 || n_heads > HEADS_MOST)
+        return state_wrong(r, "num_heads", json_object_get(r->document, "num_heads"), "a whole number, 1 to 65536");
     *layers = (size_t)n_layers;
     *heads = (size_t)n_heads;
     return true;
@@ -149,10 +162,10 @@ static bool take_document(const struct state_reading *r, struct live_state *stat
         return state_wrong(r, "sample_rate", rate, "a number or null");
     state->sample_rate = json_is_null(rate) ? (double)NAN : json_number_value(rate);
     for (size_t i = 0; i < LIVE_STATISTIC_COUNT; i++)
-        if (!take_sums(r, live_statistics[i], &sums->means[i], live_sums_values(sums, i), sums->columns, all))
+        if (!take_sums(r, counts, live_statistics[i], &sums->means[i], live_sums_values(sums, i), sums->columns, all))
             return false;
     for (size_t i = 0; i < LIVE_BASELINE_COUNT; i++)
-        if (!take_baseline(r, live_baselines[i], &sums->baselines[i]))
+        if (!take_baseline(r, counts, live_baselines[i], &sums->baselines[i]))
             return false;
     return state_take_list(r, r->document, "", "products", sums->products,
                            sums->num_layers * live_sums_pairs(sums->num_heads)) &&
@@ -184,16 +197,49 @@ static void add_document(struct live_merge *merge, const struct live_state *stat
     merge->documents++;
 }
 
-static bool is_duplicate(const json_t *states, size_t index)
+/* Whose sums a document has. */
+struct origin {
+    const char *instance, *since;
+};
+
+static int compare_origins(const void *a, const void *b)
 {
-    const json_t *document = json_array_get(states, index);
-    for (size_t i = 0; i < index; i++) {
-        const json_t *other = json_array_get(states, i);
-        if (json_equal(json_object_get(document, "instance"), json_object_get(other, "instance")) &&
-            json_equal(json_object_get(document, "since"), json_object_get(other, "since")))
-            return true;
+    const struct origin *one = a, *other = b;
+    const int order = strcmp(one->instance, other->instance);
+    return order ? order : strcmp(one->since, other->since);
+}
+
+/* Of documents that were read. */
+static bool count_duplicates(const json_t *states, struct live_merge *merge)
+{
+    const size_t count = json_array_size(states);
+    struct origin *origins = calloc(count, sizeof *origins);
+    if (!origins)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        const json_t *document = json_array_get(states, i);
+        origins[i] = (struct origin){json_string_value(json_object_get(document, "instance")),
+                                     json_string_value(json_object_get(document, "since"))};
     }
-    return false;
+    qsort(origins, count, sizeof *origins, compare_origins);
+    for (size_t i = 1; i < count; i++)
+        merge->duplicates += compare_origins(&origins[i - 1], &origins[i]) == 0;
+    free(origins);
+    return true;
+}
+
+/* What was added up can be written, and read again. */
+static bool check_sum(const struct live_merge *merge, struct error *error)
+{
+    const struct live_counts *counts = &merge->sum.sums.counts;
+    const double all[] = {counts->sequences, counts->rows, counts->excluded, counts->skipped, counts->allowed};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i] > STATE_COUNT_MOST)
+            return error_set_at(error, ERROR_INVALID, "/states",
+                                "the first %zu documents together count to %.17g, expected %.0f at most, up to which "
+                                "counts are exact: send fewer",
+                                merge->documents, all[i], STATE_COUNT_MOST);
+    return true;
 }
 
 /* Memory for two sums and the name, by the first document. */
@@ -234,7 +280,7 @@ static bool differs(const struct state_reading *r, const char *name, const json_
     return state_wrong(r, name, json_object_get(r->document, name), expected);
 }
 
-static bool read_states(const json_t *states, struct live_merge *merge, struct error *error)
+static bool read_states(const json_t *states, struct json_watch *watch, struct live_merge *merge, struct error *error)
 {
     struct live_state one = {0};
     if (!json_is_array(states) || json_array_size(states) == 0) {
@@ -246,6 +292,8 @@ static bool read_states(const json_t *states, struct live_merge *merge, struct e
     for (size_t i = 0; i < json_array_size(states); i++) {
         const struct state_reading r = {json_array_get(states, i), i, error};
         size_t layers = 0, heads = 0;
+        if (!json_watch_goes_on(watch))
+            return false;
         if (!take_shape(&r, &layers, &heads))
             return false;
         if (i > 0 && layers != merge->sum.sums.num_layers)
@@ -261,10 +309,11 @@ static bool read_states(const json_t *states, struct live_merge *merge, struct e
             strcpy(merge->sum.digest, one.digest);
         if (strcmp(merge->sum.digest, one.digest) != 0)
             return differs(&r, "digest", json_array_get(states, 0));
-        merge->duplicates += is_duplicate(states, i);
         add_document(merge, &one);
+        if (!check_sum(merge, error))
+            return false;
     }
-    return true;
+    return count_duplicates(states, merge) || error_out_of_memory(error);
 }
 
 static bool read_settings(const json_t *body, struct live_merge *merge, struct error *error)
@@ -314,12 +363,15 @@ static bool check_members(const json_t *body, struct error *error)
     return true;
 }
 
-bool live_merge_read(const char *body, size_t length, struct live_merge *merge, struct error *error)
+bool live_merge_read(const char *body, size_t length, struct json_watch *watch, struct live_merge *merge,
+                     struct error *error)
 {
     json_error_t fault;
     bool out_of_memory;
     *merge = (struct live_merge){0};
-    json_t *document = json_document_read(body, length, &fault, &out_of_memory);
+    json_t *document = json_document_read(body, length, watch, &fault, &out_of_memory);
+    if (watch && watch->stopped)
+        return false;
     if (out_of_memory)
         return error_out_of_memory(error);
     if (!document)
@@ -328,7 +380,7 @@ bool live_merge_read(const char *body, size_t length, struct live_merge *merge, 
                          "line %d, column %d: %s", fault.line, fault.column, fault.text);
     const bool read = json_is_object(document)
                           ? check_members(document, error) && read_settings(document, merge, error) &&
-                                read_states(json_object_get(document, "states"), merge, error)
+                                read_states(json_object_get(document, "states"), watch, merge, error)
                           : error_set_at(error, ERROR_INVALID, "", "expected an object with the member states");
     json_decref(document);
     return read;

@@ -27,6 +27,8 @@ struct live_state {
 bool live_state_bytes(const struct live_state *state, size_t *bytes);
 void live_state_write(const struct live_state *state, struct text *text);
 
+struct json_watch;
+
 /* What POST /v1/heads/merge was sent: documents that are added up as they are read. */
 struct live_merge {
     struct live_state sum;
@@ -37,8 +39,10 @@ struct live_merge {
 };
 
 /* Reads {"states": [...], "metric", "threshold"}. ERROR_NOT_JSON, ERROR_DUPLICATE_MEMBER, ERROR_UNKNOWN_MEMBER,
- * ERROR_INVALID with the place, ERROR_OUT_OF_MEMORY. Free it in any case. */
-bool live_merge_read(const char *body, size_t length, struct live_merge *merge, struct error *error);
+ * ERROR_INVALID with the place, ERROR_OUT_OF_MEMORY; or `watch` has stopped it, and said why (NULL: it is not watched).
+ * Free it in any case. */
+bool live_merge_read(const char *body, size_t length, struct json_watch *watch, struct live_merge *merge,
+                     struct error *error);
 void live_merge_free(struct live_merge *merge);
 
 #endif

@@ -228,7 +228,7 @@ bool safetensors_open(const void *file, size_t size, struct safetensors *header,
     if (!safetensors_header_length(file, size, &length, error))
         return false;
     bool out_of_memory;
-    json_t *root = json_document_read((const char *)bytes + LENGTH_BYTES, length, &fault, &out_of_memory);
+    json_t *root = json_document_read((const char *)bytes + LENGTH_BYTES, length, NULL, &fault, &out_of_memory);
     made.owned = root;
     if (!root) {
         if (out_of_memory)

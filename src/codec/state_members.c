@@ -97,7 +97,8 @@ bool state_take_number(const struct state_reading *r, const json_t *object, cons
 bool state_take_count(const struct state_reading *r, const char *name, double *to)
 {
     return state_take_number(r, r->document, "", name, 0, to) &&
-           (*to == floor(*to) || state_wrong(r, name, json_object_get(r->document, name), "a whole number"));
+           ((*to == floor(*to) && *to <= STATE_COUNT_MOST) ||
+            state_wrong(r, name, json_object_get(r->document, name), "a whole number up to 9007199254740992"));
 }
 
 bool state_take_list(const struct state_reading *r, const json_t *object, const char *within, const char *name,

@@ -10,6 +10,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Up to there all whole numbers are float64. */
+#define STATE_COUNT_MOST 9007199254740992.0
+
 /* One document on its way. */
 struct state_reading {
     const json_t *document;

@@ -167,7 +167,8 @@ static bool write_document(struct request *request, const struct live_reading *r
     char etag[32];
     if (!document->bytes(reading, &bytes, &scratch))
         return error_out_of_memory(error);
-    if (!request_take_memory(request, scratch, true, &memory, error))
+    if (!live_query_check_answer(request->generation->config, bytes, error) ||
+        !request_take_memory(request, scratch, true, &memory, error))
         return false;
     if (!budget_take(budget, &request->share, bytes, error)) { /* until the request ends, or more is not needed */
         request_give_memory(request, scratch, &memory);

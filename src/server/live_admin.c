@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/size.h"
+#include "codec/json_document.h"
 #include "codec/live_answer.h"
 #include "codec/live_state.h"
 #include "server/context.h"
@@ -39,9 +40,7 @@ void live_reset_handle(struct request *request)
 
 /* ---- merge */
 
-/* What a document takes as a tree, for each of its bytes. */
-#define TREE_BYTES_PER_BYTE 8
-#define FLOP_PER_BYTE       500.0
+#define FLOP_PER_BYTE 500.0
 
 /* The moment that a document names, since the epoch; 0 when it is no date. */
 static uint64_t date_ms(const char *text)
@@ -61,18 +60,25 @@ static const enum similarity_metric metrics[] = {[LIVE_MERGE_COSINE] = SIMILARIT
                                                  [LIVE_MERGE_PEARSON] = SIMILARITY_PEARSON,
                                                  [LIVE_MERGE_CENTERED] = SIMILARITY_CENTERED};
 
+static bool is_wanted(void *context, struct error *error)
+{
+    return request_lapsed(context, clock_ns(), false, error) == ERROR_NONE;
+}
+
 static bool write_sum(struct request *request, const struct live_merge *merge, struct error *error)
 {
     struct live_view view = live_view_of(merge->sum.weights, merge->sum.digest, &merge->sum.sums);
     const struct live_similarity_question question = {metrics[merge->metric], merge->threshold, 100};
-    size_t similarity, scratch, stats, state, bytes;
+    size_t similarity, scratch, stats, state, answer, bytes;
     struct arena memory = {0};
     struct text text = {0};
     view.since_ms = date_ms(merge->sum.since);
     if (!live_similarity_bytes(&view, &question, &similarity, &scratch) || !live_stats_bytes(&view, &stats) ||
-        !live_state_bytes(&merge->sum, &state) || !size_add(similarity, stats, &bytes) ||
-        !size_add(bytes, state, &bytes) || !size_add(bytes, scratch, &bytes))
+        !live_state_bytes(&merge->sum, &state) || !size_add(similarity, stats, &answer) ||
+        !size_add(answer, state, &answer) || !size_add(answer, scratch, &bytes))
         return error_out_of_memory(error);
+    if (!live_query_check_answer(request->generation->config, answer, error))
+        return false;
     if (!budget_take(request->server->parts.budget, &request->share, bytes, error))
         return false; /* what is charged here is given back when the request ends */
     if (!arena_reserve(&memory, scratch))
@@ -81,6 +87,11 @@ static bool write_sum(struct request *request, const struct live_merge *merge, s
     live_similarity_write(&view, &question, arena_take(&memory, scratch), &text);
     text_append_string(&text, ",\"stats\":");
     live_stats_write(&view, &text);
+    if (!is_wanted(request, error)) {
+        arena_free(&memory);
+        text_free(&text);
+        return false;
+    }
     text_append_string(&text, ",\"state\":");
     live_state_write(&merge->sum, &text);
     text_append_format(&text, ",\"documents\":%zu,\"duplicates\":%zu}", merge->documents, merge->duplicates);
@@ -96,13 +107,12 @@ static bool write_sum(struct request *request, const struct live_merge *merge, s
 static bool merge_body(struct request *request, struct error *error)
 {
     struct live_merge merge = {0};
-    size_t tree;
-    if (!size_multiply(request->body_length, TREE_BYTES_PER_BYTE, &tree))
-        return error_out_of_memory(error);
+    const char *body = request->body.base ? request->body.base : "";
+    struct json_watch watch = {.goes_on = is_wanted, .context = request, .error = error};
+    const size_t tree = json_document_bytes(body, request->body_length);
     if (!budget_take(request->server->parts.budget, &request->share, tree, error))
         return false;
-    const bool read =
-        live_merge_read(request->body.base ? request->body.base : "", request->body_length, &merge, error);
+    const bool read = live_merge_read(body, request->body_length, &watch, &merge, error);
     request_discharge(request, tree);
     request_drop_body(request);
     const bool written = read && write_sum(request, &merge, error);

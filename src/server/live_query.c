@@ -285,3 +285,14 @@ bool live_query_check_heads(const struct live_query *query, size_t num_heads, st
                              query->heads[i], num_heads, num_heads - 1);
     return true;
 }
+
+bool live_query_check_answer(const struct config *config, size_t bytes, struct error *error)
+{
+    if (bytes <= (size_t)config->limits.max_response_bytes)
+        return true;
+    return error_set(
+        error, ERROR_TOO_LARGE,
+        "the answer would take up to %zu bytes, over limits.max_response_bytes (%lld); ask for fewer heads, "
+        "or raise the setting",
+        bytes, (long long)config->limits.max_response_bytes);
+}

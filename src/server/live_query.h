@@ -49,4 +49,7 @@ bool live_query_read(const char *target, unsigned allowed, const struct config *
 /* Once the set is known: whether it has all the heads that were asked for. */
 bool live_query_check_heads(const struct live_query *query, size_t num_heads, struct error *error);
 
+/* ERROR_TOO_LARGE for an answer of up to `bytes` that is over limits.max_response_bytes. */
+bool live_query_check_answer(const struct config *config, size_t bytes, struct error *error);
+
 #endif

@@ -3,6 +3,7 @@
 #include "codec/live_state.h"
 
 #include "codec/expect.h"
+#include "codec/json_document.h"
 #include "engine/random.h"
 
 #include <jansson.h>
@@ -89,7 +90,7 @@ static struct live_merge read(const char *const *documents, size_t count, const 
     struct live_merge merge;
     struct error error;
     char *body = body_of(documents, count, more);
-    ck_assert_msg(live_merge_read(body, strlen(body), &merge, &error), "%s", error.message);
+    ck_assert_msg(live_merge_read(body, strlen(body), NULL, &merge, &error), "%s", error.message);
     ck_assert_uint_eq(merge.documents, count);
     free(body);
     return merge;
@@ -267,6 +268,7 @@ static const struct {
     {"n_rows", "-1", "/states/1/n_rows", "0 1"},
     {"n_rows", "0.5", "/states/1/n_rows", "whole 0.5"},
     {"n_rows", "0", "/states/1/n_rows", "n_sequences"},
+    {"n_rows", "1e300", "/states/1/n_rows", "9007199254740992"},
     {"n_rows", "null", "/states/1/n_rows", "number null"},
     {"n_sequences", "1000000", "/states/1/n_rows", "n_sequences"},
     {"n_sequences", "0", "/states/1/n_rows", "n_sequences"},
@@ -274,6 +276,7 @@ static const struct {
     {"n_skipped", "true", "/states/1/n_skipped", "number true"},
     {"n_allowed", "0", "/states/1/n_allowed", "key n_rows"},
     {"even", "1e6", "/states/1/even", "n_rows"},
+    {"even", "0.5", "/states/1/even", "n_allowed"},
     {"even", "-0.5", "/states/1/even", "0 0.5"},
     {"statistics", "{}", "/states/1/statistics/entropy", "object nothing"},
     {"statistics/hoyer", "[]", "/states/1/statistics/hoyer", "object list"},
@@ -282,6 +285,9 @@ static const struct {
     {"statistics/hoyer/sequences", "1.5", "/states/1/statistics/hoyer", "sequences"},
     {"statistics/hoyer/nn", "1e9", "/states/1/statistics/hoyer", "sequences n nn"},
     {"statistics/hoyer/nn", "0", "/states/1/statistics/hoyer", "sequences n nn"},
+    {"statistics/hoyer/sequences", "7", "/states/1/statistics/hoyer", "sequences n_sequences"},
+    {"statistics/hoyer/offset", "[1e200,0,0,0,0,0]", "/states/1/statistics/hoyer", "offset beyond"},
+    {"statistics/hoyer/zz", "[1e300,1,1,1,1,1]", "/states/1/statistics/hoyer", "zz beyond"},
     {"statistics/hoyer/z", "[0,0,0]", "/states/1/statistics/hoyer/z", "6 3 list"},
     {"statistics/hoyer/z", "[0,0,0,0,0,1e9]", "/states/1/statistics/hoyer", "z zz zn"},
     {"statistics/hoyer/zn", "[1e9,0,0,0,0,0]", "/states/1/statistics/hoyer", "z zz zn"},
@@ -291,6 +297,7 @@ static const struct {
     {"statistics/uniform_first_mass", NULL, "/states/1/statistics/uniform_first_mass", "object nothing"},
     {"products", "[1,0,1]", "/states/1/products", "num_heads 3"},
     {"products", "[1,0,1,0,0,1,1,0,1,0,0,-1]", "/states/1/products", "2 1 0"},
+    {"products", "[1,0,1,0,0,1,1,0,1,0,0,1e308]", "/states/1/products", "2 1e+308 n_allowed"},
     {"products", "[1,2,1,0,0,1,1,0,1,0,0,1]", "/states/1/products", "0 1 2 norms"},
     {"products", "[1,0,1,0,0,1,1,0,1,0,0,null]", "/states/1/products/11", "finite null"},
 };
@@ -320,13 +327,78 @@ START_TEST(documents_that_cannot_be)
     json_t *document = json_loads(right, 0, NULL);
     change(document, WRONG[_i].path, WRONG[_i].value);
     char *wrong = json_dumps(document, 0), *body = body_of((const char *[]){right, wrong}, 2, "");
-    ck_assert_msg(!live_merge_read(body, strlen(body), &merge, &error), "%s: %s", WRONG[_i].path, WRONG[_i].value);
+    ck_assert_msg(!live_merge_read(body, strlen(body), NULL, &merge, &error), "%s: %s", WRONG[_i].path,
+                  WRONG[_i].value);
     expect_error(&error, ERROR_INVALID, WRONG[_i].pointer, WRONG[_i].words, WRONG[_i].value ? WRONG[_i].value : "none");
     live_merge_free(&merge);
     free(body);
     free(wrong);
     free(right);
     json_decref(document);
+    free_sums(&sums);
+}
+END_TEST
+
+/* Each could be, and all together are more than a number can count. */
+START_TEST(too_many_together)
+{
+    struct random random = {9};
+    struct live_sums sums = new_sums();
+    struct live_merge merge;
+    struct error error;
+    count_sequence(&sums, &random);
+    sums.counts.skipped = 9e15;
+    char *one = text_of(&sums, "a", "2026-01-01T00:00:00.000Z", 1), *body = body_of((const char *[]){one, one}, 2, "");
+    ck_assert(!live_merge_read(body, strlen(body), NULL, &merge, &error));
+    expect_error(&error, ERROR_INVALID, "/states", "2 9007199254740992", "counts");
+    live_merge_free(&merge);
+    free(body);
+    free(one);
+    free_sums(&sums);
+}
+END_TEST
+
+static bool goes_on_for_a_while(void *context, struct error *error)
+{
+    int *left = context;
+    return (*left)-- > 0 || error_set(error, ERROR_CLIENT_GONE, "gone");
+}
+
+/* Whoever reads a body for nobody stops soon: within the text, and between documents. */
+START_TEST(stops_when_nobody_waits)
+{
+    enum { DOCUMENTS = 40 };
+    struct random random = {9};
+    struct live_sums sums = new_sums();
+    const char *documents[DOCUMENTS];
+    struct live_merge merge;
+    struct error error;
+    count_sequence(&sums, &random);
+    char *one = text_of(&sums, "a", "2026-01-01T00:00:00.000Z", 1);
+    for (size_t i = 0; i < DOCUMENTS; i++)
+        documents[i] = one;
+    char *body = body_of(documents, DOCUMENTS, "");
+    const size_t length = strlen(body);
+    int asked = 0;
+    for (int patience = 0;; patience++) {
+        int left = patience;
+        struct json_watch watch = {goes_on_for_a_while, &left, &error, false};
+        const bool read = live_merge_read(body, length, &watch, &merge, &error);
+        if (read) {
+            ck_assert_uint_eq(merge.documents, DOCUMENTS);
+            ck_assert_uint_eq(merge.duplicates, DOCUMENTS - 1);
+            asked = patience;
+        } else {
+            ck_assert_int_eq(error.code, ERROR_CLIENT_GONE);
+            ck_assert_int_eq(left, -1);
+        }
+        live_merge_free(&merge);
+        if (read)
+            break;
+    }
+    ck_assert_uint_ge((size_t)asked, DOCUMENTS + length / 65536);
+    free(body);
+    free(one);
     free_sums(&sums);
 }
 END_TEST
@@ -358,7 +430,7 @@ START_TEST(bodies_that_cannot_be)
 {
     struct live_merge merge;
     struct error error;
-    ck_assert(!live_merge_read(BODIES[_i].body, strlen(BODIES[_i].body), &merge, &error));
+    ck_assert(!live_merge_read(BODIES[_i].body, strlen(BODIES[_i].body), NULL, &merge, &error));
     expect_error(&error, BODIES[_i].code, BODIES[_i].pointer, BODIES[_i].words, BODIES[_i].body);
     live_merge_free(&merge);
 }
@@ -372,6 +444,8 @@ Suite *suite(void)
     tcase_add_loop_test(t, documents_add_in_any_order_and_grouping, 0, 10);
     tcase_add_test(t, settings_duplicates_and_rates);
     tcase_add_loop_test(t, documents_that_cannot_be, 0, sizeof WRONG / sizeof *WRONG);
+    tcase_add_test(t, too_many_together);
+    tcase_add_test(t, stops_when_nobody_waits);
     tcase_add_loop_test(t, bodies_that_cannot_be, 0, sizeof BODIES / sizeof *BODIES);
     suite_add_tcase(s, t);
     return s;

@@ -1,5 +1,5 @@
-/* Fuzzes the documents that POST /v1/heads/merge adds up: what is accepted gives a document that is accepted again, with
- * the same counts. */
+/* Fuzzes the documents that POST /v1/heads/merge adds up: what is accepted gives a document that is accepted again,
+ * with the same counts. */
 #include "codec/live_state.h"
 
 #include <stdbool.h>
@@ -27,7 +27,7 @@ static void read_again(const struct live_merge *merge)
     text_append_string(&text, "]}");
     check(!text.failed && text.length <= most + 13);
     /* Counts may have grown beyond what is whole, and sums beyond what is finite. */
-    if (live_merge_read(text.data, text.length, &again, &error))
+    if (live_merge_read(text.data, text.length, NULL, &again, &error))
         check(again.documents == 1 && again.sum.sums.counts.rows == merge->sum.sums.counts.rows);
     live_merge_free(&again);
     text_free(&text);
@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct live_merge merge;
     struct error error;
-    if (live_merge_read((const char *)data, size, &merge, &error))
+    if (live_merge_read((const char *)data, size, NULL, &merge, &error))
         read_again(&merge);
     else
         check(error.code != ERROR_NONE && error.message[0]);
