@@ -96,7 +96,24 @@ static bool row_has_key(const struct head_maps *maps, size_t index, size_t row)
     return allowed ? limit > 0 && memchr(allowed, 1, limit) : limit > 0;
 }
 
-static bool prepare_sequence(struct head_maps *maps, size_t index, const struct pieces *pieces, struct error *error)
+/* Keys that are looked at in about a millisecond, and what a row costs beside its keys. */
+#define WATCHED_KEYS ((size_t)1 << 18)
+#define ROW_KEYS     ((size_t)32)
+
+bool head_maps_goes_on(const struct head_maps *maps, struct head_maps_watch *watch, size_t n_keys)
+{
+    if (watch->cancelled)
+        return false;
+    watch->keys += n_keys + ROW_KEYS;
+    if (watch->keys >= WATCHED_KEYS) {
+        watch->keys = 0;
+        watch->cancelled = maps->watched && maps->watched->cancelled(maps->watched->context);
+    }
+    return !watch->cancelled;
+}
+
+static bool prepare_sequence(struct head_maps *maps, size_t index, const struct pieces *pieces,
+                             struct head_maps_watch *watch, struct error *error)
 {
     const struct forward_input *rule = maps->rule;
     const size_t rows = rule->query_length, keys = rule->key_length;
@@ -109,16 +126,17 @@ static bool prepare_sequence(struct head_maps *maps, size_t index, const struct 
     sequence->n_positions = sequence->n_rows;
     sequence->direct = !sequence->positions && !maps->words && !maps->exclude && !maps->stray && !maps->renormalize;
     for (size_t row = 0; row < sequence->n_positions; row++)
-        has_row[row] = row_has_key(maps, index, row);
+        has_row[row] = head_maps_goes_on(maps, watch, keys) && row_has_key(maps, index, row);
     if (maps->words &&
         !head_words_of_sequence(maps->words, index, rule, pieces->word_ends + index * keys, sequence, error))
         return false;
     if (maps->exclude && !head_words_exclude(maps->exclude, index, rule, pieces->marked,
                                              pieces->excluded + index * keys, sequence, error))
         return false;
-    for (size_t row = 0; row < sequence->n_rows; row++)
+    for (size_t row = 0; row < sequence->n_rows && head_maps_goes_on(maps, watch, keys); row++)
         n_allowed[row] = (uint32_t)head_maps_allowed(maps, index, row, pieces->allowed);
-    return true;
+    return !watch->cancelled ||
+           error_set(error, ERROR_CLIENT_GONE, "The computation was cancelled: nobody waits for its result any more.");
 }
 
 bool head_maps_prepare(struct head_maps *maps, struct arena *arena, struct error *error)
@@ -126,6 +144,7 @@ bool head_maps_prepare(struct head_maps *maps, struct arena *arena, struct error
     const struct forward_input *rule = maps->rule;
     const size_t used = arena->used;
     struct head_maps made = *maps;
+    struct head_maps_watch watch = {0};
     struct pieces pieces;
     size_t bytes;
     if (!take_pieces(maps, &pieces, arena, &bytes)) {
@@ -138,7 +157,7 @@ bool head_maps_prepare(struct head_maps *maps, struct arena *arena, struct error
     made.shift = rule->self_attention || !rule->causal ? 0 : rule->key_length - rule->query_length;
     for (size_t i = 0; i < rule->batch; i++) {
         const struct head_sequence *sequence = &pieces.sequences[i];
-        if (!prepare_sequence(&made, i, &pieces, error)) {
+        if (!prepare_sequence(&made, i, &pieces, &watch, error)) {
             arena_rewind(arena, used);
             return false;
         }

@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "engine/forward.h"
+#include "engine/parallel.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,6 +58,7 @@ struct head_maps {
     bool renormalize;               /* each row is divided by its sum first */
     const struct word_lists *words; /* NULL: no words. Self-attention only */
     const struct position_lists *exclude; /* keys (words, where there are words); NULL: none */
+    const struct parallel *watched; /* whose cancellation is looked at while they are made ready; NULL: nobody's */
 
     /* What head_maps_prepare makes of it. */
     const struct head_sequence *sequences; /* [B] */
@@ -81,8 +83,16 @@ struct head_tile {
 bool head_maps_bytes(const struct head_maps *maps, size_t *bytes);
 
 /* Checks words and exclude against the sequences (ERROR_INVALID with the place, /words/... or /exclude/...) and fills
- * the second half of *maps. ERROR_OUT_OF_MEMORY when the arena is too small. */
+ * the second half of *maps. ERROR_OUT_OF_MEMORY when the arena is too small, ERROR_CLIENT_GONE when cancelled. */
 bool head_maps_prepare(struct head_maps *maps, struct arena *arena, struct error *error);
+
+/* Counts a row of `n_keys` keys that was looked at; now and then it asks maps->watched. False when cancelled, and from
+ * then on. */
+struct head_maps_watch {
+    size_t keys;
+    bool cancelled;
+};
+bool head_maps_goes_on(const struct head_maps *maps, struct head_maps_watch *watch, size_t n_keys);
 
 /* Memory of head_maps_tile for up to `rows` rows, aligned as arenas align: 0 where every tile lies in the maps. False
  * when it overflows. After head_maps_prepare. */

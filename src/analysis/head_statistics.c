@@ -290,7 +290,13 @@ bool head_statistics_run(struct head_maps *maps, const uint32_t *heads, size_t n
     size_t bytes;
     if (!head_maps_prepare(maps, arena, error))
         return false;
-    if (!row_facts_make(maps, arena, &facts) || !take_memory(&run, parallel->lanes, arena, &bytes))
+    if (!row_facts_make(maps, arena, &facts)) {
+        if (maps->watched && maps->watched->cancelled(maps->watched->context))
+            return error_set(error, ERROR_CLIENT_GONE,
+                             "The computation was cancelled: nobody waits for its result any more.");
+        return error_out_of_memory(error);
+    }
+    if (!take_memory(&run, parallel->lanes, arena, &bytes))
         return error_out_of_memory(error);
     clear_positions(statistics, maps->rule, n_heads);
     if (!work_split(&work, n_heads * run.cut.units_per_head, head_statistics_flop(maps->rule, n_heads), measure_unit,

@@ -59,6 +59,7 @@ static double mean_distance(const uint8_t *allowed, size_t n_keys, size_t n_allo
 bool row_facts_make(const struct head_maps *maps, struct arena *arena, struct row_facts *facts)
 {
     const size_t used = arena->used, length = maps->rule->query_length, keys = maps->rule->key_length;
+    struct head_maps_watch watch = {0};
     struct pieces pieces;
     size_t rows, bytes;
     if (!count_bytes(maps, &rows, &bytes))
@@ -77,6 +78,10 @@ bool row_facts_make(const struct head_maps *maps, struct arena *arena, struct ro
     for (size_t i = 0; i < maps->rule->batch; i++) {
         const struct head_sequence *sequence = &maps->sequences[i];
         for (size_t row = 0; row < sequence->n_rows; row++) {
+            if (!head_maps_goes_on(maps, &watch, keys)) {
+                arena_rewind(arena, used);
+                return false;
+            }
             const size_t n_allowed = head_maps_allowed(maps, i, row, pieces.allowed), at = i * length + row;
             if (n_allowed == 0)
                 continue;

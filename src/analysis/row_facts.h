@@ -22,7 +22,7 @@ struct row_facts {
 /* The arena that row_facts_make takes from. False when that overflows. */
 bool row_facts_bytes(const struct head_maps *maps, size_t *bytes);
 
-/* Of prepared maps. False when the arena is too small. */
+/* Of prepared maps. False when the arena is too small, or when maps->watched is cancelled. */
 bool row_facts_make(const struct head_maps *maps, struct arena *arena, struct row_facts *facts);
 
 /* The key that a row stands at, where rows and keys are aligned; below 0 for rows that come before the first key. */

@@ -71,5 +71,6 @@ bool maps_job_run(struct maps_job *job, const struct parallel *parallel, struct 
     if (!forward->posted && !forward_job_run_forward(&forward, 1, parallel, error))
         return false;
     job->maps = analysis_request_maps(job->asked, &forward->input, weights, job->num_heads);
+    job->maps.watched = parallel;
     return head_maps_check(&job->maps, analysis_request_tolerance(job->asked), parallel, error);
 }

@@ -176,6 +176,36 @@ START_TEST(one_list_of_exclude_for_all)
 }
 END_TEST
 
+static bool is_cancelled(void *context)
+{
+    size_t *asked = context;
+    return ++*asked > 2;
+}
+
+/* Whoever makes maps ready looks whether they are wanted, in one long sequence as in many short ones. */
+START_TEST(cancelled_while_made_ready)
+{
+    const struct forward_input rules[] = {
+        {.batch = 1, .query_length = 3000, .key_length = 3000, .self_attention = true},
+        {.batch = 300000, .query_length = 1, .key_length = 1, .self_attention = true},
+    };
+    for (size_t i = 0; i < 2; i++) {
+        size_t asked = 0, bytes;
+        const struct parallel watched = {.cancelled = is_cancelled, .context = &asked};
+        struct head_maps maps = {.rule = &rules[i], .num_heads = 1, .watched = &watched};
+        struct arena arena = {0};
+        struct error error;
+        ck_assert(head_maps_bytes(&maps, &bytes));
+        ck_assert(arena_reserve(&arena, bytes));
+        ck_assert(!head_maps_prepare(&maps, &arena, &error));
+        ck_assert_int_eq(error.code, ERROR_CLIENT_GONE);
+        ck_assert_uint_eq(asked, 3);
+        ck_assert_uint_eq(arena.used, 0);
+        arena_free(&arena);
+    }
+}
+END_TEST
+
 /* A list is not gone through for each sequence: that would take minutes here. */
 START_TEST(long_exclude_for_many_sequences)
 {
@@ -315,6 +345,7 @@ Suite *suite(void)
     tcase_add_test(t, stray_and_rounded);
     tcase_add_test(t, nothing_left_in_one_head);
     tcase_add_test(t, one_list_of_exclude_for_all);
+    tcase_add_test(t, cancelled_while_made_ready);
     tcase_add_test(t, long_exclude_for_many_sequences);
     tcase_add_loop_test(t, wrong_words, 0, sizeof WRONG_WORDS / sizeof *WRONG_WORDS);
     tcase_add_test(t, words_need_self_attention);
