@@ -46,6 +46,7 @@ def parse_arguments():
                         "again (4 times at most) beside which other processes used more")
     parser.add_argument("--peer", metavar="COMMAND",
                         help="latency: a program beside attnd; {port}, {shape}, {batch}, {tokens}, {d_model}, {num_heads} are filled in")
+    parser.add_argument("--other", metavar="BINARY", help="observing: another build, which is the server without")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of the table")
     parser.add_argument("--require", type=requirement, action="append", default=[], metavar="NAME>=NUMBER",
                         help="exit code 1 where the median of NAME is less (or NAME<=NUMBER: more); may be given again")
@@ -57,8 +58,9 @@ def parse_arguments():
     for wanted in arguments.require:
         if wanted.name.split(".")[0] not in arguments.scenarios:
             parser.error("%s is not measured by %s" % (wanted.name, ", ".join(arguments.scenarios)))
-    if not os.access(arguments.binary, os.X_OK):
-        parser.error("%s cannot be run: build it first (meson compile -C build)" % arguments.binary)
+    for binary in filter(None, (arguments.binary, arguments.other)):
+        if not os.access(binary, os.X_OK):
+            parser.error("%s cannot be run: build it first (meson compile -C build)" % binary)
     if shutil.which("wrk") is None:
         parser.error("wrk is not installed (Debian: apt-get install wrk)")
     return parser, arguments

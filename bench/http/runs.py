@@ -16,6 +16,7 @@ class Settings:
 
     def __init__(self, arguments, folder, say):
         self.binary, self.peer = os.path.abspath(arguments.binary), arguments.peer
+        self.other = os.path.abspath(arguments.other) if arguments.other else None
         self.repetitions, self.seconds, self.quiet = arguments.repetitions, arguments.seconds, arguments.quiet
         self.folder, self.say = folder, say
 

@@ -7,6 +7,7 @@ import time
 import bodies
 from beside import echo, latency, peak
 from load import Invalid, Load
+from observing import observing
 from runs import FORWARD, alternating, measured
 from server import Server
 
@@ -195,4 +196,4 @@ def dashboard(settings, report):
 
 
 SCENARIOS = {"noisy": noisy, "batching": batching, "small": small, "echo": echo, "memory": memory, "peak": peak, "latency": latency,
-             "dashboard": dashboard}
+             "dashboard": dashboard, "observing": observing}

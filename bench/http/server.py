@@ -103,18 +103,19 @@ class Process:
 
 
 class Server(Process):
-    """`with Server(binary, limits) as server:`. Everything but the weight sets, `limits` has attnd's defaults.
-    The log goes to a file, emptied by `trim_log`. ATTND_* variables of the caller are not passed on."""
+    """`with Server(binary, limits) as server:`. Everything but the weight sets, `limits` and `more` (further members of the
+    configuration) has attnd's defaults. The log goes to a file, emptied by `trim_log`. ATTND_* and OTEL_* variables of the caller
+    are not passed on."""
 
-    def __init__(self, binary, limits=None, weights=None):
+    def __init__(self, binary, limits=None, weights=None, more=None):
         self.folder = tempfile.TemporaryDirectory(prefix="attnd-bench-")
         weights = weights or WEIGHTS
         config = {"listen": ["127.0.0.1:0"], "weights": weights, "default_weights": weights[0]["name"],
-                  "server": {"drain_delay_s": 0}, "limits": limits or {}}
+                  "server": {"drain_delay_s": 0}, "limits": limits or {}, **(more or {})}
         path = os.path.join(self.folder.name, "attnd.json")
         with open(path, "w", encoding="utf-8") as file:
             json.dump(config, file)
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("ATTND_")}
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("ATTND_", "OTEL_"))}
         self.log_path = os.path.join(self.folder.name, "log")
         # Appended to, so that emptying the file from here leaves no hole in it.
         with open(self.log_path, "ab") as log:
