@@ -125,6 +125,18 @@ START_TEST(a_zero_byte_is_no_end)
 }
 END_TEST
 
+/* Where every integer will do, none is named as the least. */
+START_TEST(any_integer_is_asked_for)
+{
+    struct json_reader r;
+    struct error error;
+    int64_t integer;
+    json_reader_init(&r, "[]", 2);
+    ck_assert(!json_read_integer(&r, INT64_MIN, INT64_MAX, &integer, &error));
+    ck_assert_str_eq(error.message, "expected an integer, got an array");
+}
+END_TEST
+
 /* Cut anywhere, the document is no JSON; in memory of just that size, so that a sanitizer sees what is read behind the
  * end. */
 START_TEST(a_cut_document_is_refused)
@@ -356,6 +368,7 @@ Suite *suite(void)
     TCase *cases = tcase_create("reader");
     tcase_add_loop_test(cases, only_json_is_accepted, 0, sizeof texts / sizeof *texts);
     tcase_add_test(cases, a_zero_byte_is_no_end);
+    tcase_add_test(cases, any_integer_is_asked_for);
     tcase_add_test(cases, a_cut_document_is_refused);
     tcase_add_test(cases, depth_is_limited);
     tcase_add_test(cases, peeks_at_types);
