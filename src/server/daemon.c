@@ -23,6 +23,9 @@
 
 /* ---- the first call: headers only */
 
+/* What an upload has, whatever deadline its proxy names. */
+#define UPLOAD_LEAST_S 0.25
+
 /* The proxy's own deadline, Envoy's way. 0 or not a number: ignored. */
 static uint64_t proxy_deadline(const struct request *request)
 {
@@ -33,15 +36,17 @@ static uint64_t proxy_deadline(const struct request *request)
     return milliseconds ? clock_ns() + milliseconds * CLOCK_MILLISECOND : CLOCK_NEVER;
 }
 
-/* It holds for the upload too, where it is the sooner one. */
+/* It holds for the upload too, where it is the sooner one. A body that is on its way meanwhile is taken, so that who
+ * sent it hears that the deadline passed, and not that the body was late. */
 static void hasten(struct request *request)
 {
     struct server *server = request->server;
+    const uint64_t on_its_way = clock_after(request->arrived, UPLOAD_LEAST_S);
     request->proxy_deadline = proxy_deadline(request);
-    request->hastened =
-        request->proxy_deadline < clock_after(request->arrived, request->generation->config->server.upload_timeout_s);
+    const uint64_t deadline = request->proxy_deadline > on_its_way ? request->proxy_deadline : on_its_way;
+    request->hastened = deadline < clock_after(request->arrived, request->generation->config->server.upload_timeout_s);
     if (request->hastened)
-        connections_hasten(&server->connections, request->connection, request->proxy_deadline);
+        connections_hasten(&server->connections, request->connection, deadline);
 }
 
 /* The form of the body. Without a Content-Type it is JSON. */

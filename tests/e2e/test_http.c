@@ -267,7 +267,7 @@ START_TEST(request_targets)
                    {"http://example.test:80/v1/weights/demo?x=1", 200},
                    {"http://example.test/nope", 404},
                    {"/healthz?x=1&y=%00", 200},
-                   {"/v1/weights?a/b=c", 200},
+                   {"/v1/weights/demo?a/b=c", 200},
                    {"/v1/weights/de%6Do", 200},
                    {"/v1/weights%2Fdemo", 404},
                    {"/v1/weights/demo%2F", 404},
