@@ -11,7 +11,7 @@
     "Authorization, Content-Encoding, Content-Type, If-None-Match, Inference-Header-Content-Length, traceparent, " \
     "tracestate, x-request-id"
 #define ANSWER_HEADERS \
-    "ETag, Inference-Header-Content-Length, Retry-After, server-timing, traceparent, WWW-Authenticate, x-request-id"
+    "ETag, Inference-Header-Content-Length, Retry-After, server-timing, traceresponse, WWW-Authenticate, x-request-id"
 
 /* For so long a browser need not ask again; browsers have limits of their own. */
 #define MAX_AGE_S "7200"
