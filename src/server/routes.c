@@ -11,7 +11,8 @@ struct route {
     route_handler *handle;
     route_acceptor *accept; /* NULL: nothing but what holds for all */
     enum {
-        JSON,    /* what a body may be */
+        UNUSED, /* what a body may be: nothing that matters */
+        JSON,
         TENSORS, /* or safetensors */
         OCTETS   /* with bytes behind it */
     } body;
@@ -30,10 +31,10 @@ static const struct route ROUTES[] = {
     {"GET", "/v1/heads/drift", live_drift_handle, admin_accept_reader, JSON},
     {"GET", "/v1/heads/state", live_state_handle, admin_accept_reader, JSON},
     {"POST", "/v1/heads/merge", live_merge_handle, NULL, JSON},
-    {"POST", "/v1/heads/reset", live_reset_handle, admin_accept, JSON},
+    {"POST", "/v1/heads/reset", live_reset_handle, admin_accept, UNUSED},
     {"GET", "/v1/weights", weights_list_handle, NULL, JSON},
     {"GET", "/v1/weights/{name}", weights_get_handle, NULL, JSON},
-    {"POST", "/v1/weights/{name}/reload", weights_reload_handle, admin_accept, JSON},
+    {"POST", "/v1/weights/{name}/reload", weights_reload_handle, admin_accept, UNUSED},
     {"GET", "/healthz", healthz_handle, NULL, JSON},
     {"GET", "/readyz", readyz_handle, NULL, JSON},
     {"GET", "/metrics", metrics_handle, admin_accept_scrape, JSON},
@@ -218,6 +219,11 @@ bool route_takes_body(const struct route *route)
 bool route_takes(const struct route *route, enum media_type type)
 {
     return type == MEDIA_JSON || (type == MEDIA_SAFETENSORS && route->body == TENSORS);
+}
+
+bool route_needs_no_body(const struct route *route)
+{
+    return route->body == UNUSED;
 }
 
 bool route_takes_octets(const struct route *route)

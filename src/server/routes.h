@@ -37,6 +37,8 @@ const char *route_method(const struct route *route);
 const char *route_allow(const struct route *route);
 /* Whether it reads a body. */
 bool route_takes_body(const struct route *route);
+/* Whether it does nothing with the body that it reads. */
+bool route_needs_no_body(const struct route *route);
 /* Whether a body may be of this type. */
 bool route_takes(const struct route *route, enum media_type type);
 /* Whether it may be JSON with bytes behind it, whose type says nothing. */
