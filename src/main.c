@@ -286,12 +286,10 @@ static int run(const struct command_line *line)
     }
     if (loaded)
         find_resources(&config, &resources);
+    const bool files = loaded && server_check(&config, &faults, &warnings);
     if (!loaded || !registry_load(&config, &registry, &faults, &warnings) ||
-        !registry_check_memory(&registry, &config, resources.workers, resources.budget.total, &faults, &warnings)) {
-        print_faults(&faults, "");
-        goto done;
-    }
-    if (!server_check(&config, &faults)) {
+        !registry_check_memory(&registry, &config, resources.workers, resources.budget.total, &faults, &warnings) ||
+        !files) {
         print_faults(&faults, "");
         goto done;
     }

@@ -3,10 +3,8 @@
 #define ATTND_CONFIG_CHECKS_H
 
 #include "config/config.h"
-#include "config/config_file.h"
 
 /* Adds a fault for each rule that is broken, where the key's value was given: the variable, or the file's line. */
-void config_check(const struct config *config, const struct config_file *found, const char *const *environment,
-                  struct faults *faults);
+void config_check(const struct config *config, struct faults *faults);
 
 #endif

@@ -122,7 +122,7 @@ static void load(const struct config_flags *flags, const char *const *environmen
     }
     if (config->default_weights && found.weights_known && !faults->out_of_memory)
         check_default_weights(config, &found, default_from_environment, faults);
-    config_check(config, &found, environment, faults);
+    config_check(config, faults);
 }
 
 bool config_load(const struct config_flags *flags, const char *const *environment, struct config *config,
@@ -132,6 +132,27 @@ bool config_load(const struct config_flags *flags, const char *const *environmen
     *config = (struct config){0};
     load(flags, environment, config, faults, warnings);
     return faults->count == before && !faults->out_of_memory;
+}
+
+void config_fault(const struct config *config, const char *pointer, const char *message, struct faults *faults)
+{
+    char variable[CONFIG_VARIABLE_BYTES], own[CONFIG_VARIABLE_BYTES];
+    const char *file = config->file ? config->file : "configuration";
+    size_t count, i = 0;
+    const struct config_key *keys = config_keys(&count);
+    for (; pointer && i < count; i++) {
+        snprintf(own, sizeof own, "/%s%s%s", keys[i].section, *keys[i].section ? "/" : "", keys[i].name);
+        if (strcmp(own, pointer) == 0)
+            break;
+    }
+    if (!pointer || i == count) {
+        faults_add(faults, file, 0, pointer, "%s", message);
+    } else if (config->given[i] == CONFIG_GIVEN_BY_VARIABLE) {
+        config_key_variable(&keys[i], variable);
+        faults_add(faults, variable, 0, NULL, "%s", message);
+    } else {
+        faults_add(faults, file, config->given[i], pointer, "%s", message);
+    }
 }
 
 char *config_path(const struct config *config, const char *path)

@@ -46,6 +46,11 @@ struct weights_config {
     size_t line;                        /* of the entry in the file, for faults of loading; 0: no file */
 };
 
+/* More keys than there are outside `weights`. */
+#define CONFIG_MAX_KEYS 64
+/* In struct config's `given`: a variable of the environment. */
+#define CONFIG_GIVEN_BY_VARIABLE SIZE_MAX
+
 struct config {
     char *file;    /* NULL: none was given */
     char **listen; /* [listen_count] "ADDRESS:PORT", "[::1]:80" */
@@ -91,6 +96,9 @@ struct config {
         char *endpoint;
         double sample_rate;
     } tracing;
+    /* Where each key's value was given, in the order of config_keys: the file's line, CONFIG_GIVEN_BY_VARIABLE, or 0.
+     */
+    size_t given[CONFIG_MAX_KEYS];
 };
 
 /* Flags that override the file and the environment. */
@@ -105,6 +113,10 @@ struct config_flags {
  * is valid for config_free either way. */
 bool config_load(const struct config_flags *flags, const char *const *environment, struct config *config,
                  struct faults *faults, struct faults *warnings);
+
+/* Adds a fault (or a warning) of the key at `pointer`, "/tls/key_file", with the place where its value was given: the
+ * variable, or the file's line. NULL: a fault of the whole. */
+void config_fault(const struct config *config, const char *pointer, const char *message, struct faults *faults);
 
 /* A path of the configuration, in fresh memory: a relative one is relative to the folder of the configuration file.
  * NULL when memory ran out. */

@@ -94,7 +94,7 @@ static bool read_key(struct reading *reading, const struct config_key *key, cons
     bool set;
 
     size_t count;
-    reading->found->lines[key - config_keys(&count)] = document_line(document, place);
+    reading->config->given[key - config_keys(&count)] = document_line(document, place);
     if (key->type == CONFIG_LIST)
         return read_list(reading, key, place);
     bool may_be_string = key->type == CONFIG_STRING || key->type == CONFIG_CHOICE;

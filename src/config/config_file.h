@@ -12,7 +12,6 @@
 struct config_file {
     bool has_weights;   /* it has the key `weights` */
     bool weights_known; /* it was read to its end and every set has a name: what may be referred to is known */
-    size_t lines[CONFIG_MAX_KEYS]; /* of each key, in the order of config_keys; 0: it is not in the file */
     bool has_default_weights;
     size_t default_weights_line;
     size_t default_weights_fault; /* the index in the faults at which a fault of default_weights belongs */

@@ -79,6 +79,8 @@ void environment_read(const char *const *environment, struct config *config, boo
                 warn(warnings, name);
             continue;
         }
+        size_t count;
+        config->given[key - config_keys(&count)] = CONFIG_GIVEN_BY_VARIABLE;
         if (set(key, config, equals + 1, &error)) {
             *default_weights |= strcmp(name, "ATTND_DEFAULT_WEIGHTS") == 0;
         } else if (error.code == ERROR_OUT_OF_MEMORY) {

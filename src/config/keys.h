@@ -33,9 +33,6 @@ struct config_key {
     bool (*check)(const char *text, size_t length, struct error *error); /* of a string, or of each item; or NULL */
 };
 
-/* More than there are. */
-#define CONFIG_MAX_KEYS 64
-
 /* All of them, those of one section together. */
 const struct config_key *config_keys(size_t *count);
 

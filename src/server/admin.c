@@ -15,19 +15,19 @@ static bool read_token(const char *path, char *token, size_t *length, struct err
 {
     FILE *file = fopen(path, "re");
     if (!file)
-        return error_set(error, ERROR_IO, "cannot read admin.token_file %s: %s", path, strerror(errno));
+        return error_set_at(error, ERROR_IO, "/admin/token_file", "cannot read %s: %s", path, strerror(errno));
     *length = fread(token, 1, TOKEN_BYTES_MOST, file);
-    const bool failed = ferror(file);
+    const int read_error = ferror(file) ? errno : 0;
     fclose(file);
-    if (failed)
-        return error_set(error, ERROR_IO, "cannot read admin.token_file %s: %s", path, strerror(EIO));
+    if (read_error)
+        return error_set_at(error, ERROR_IO, "/admin/token_file", "cannot read %s: %s", path, strerror(read_error));
     const char *end = memchr(token, '\n', *length);
     *length = end ? (size_t)(end - token) : *length;
     while (*length > 0 && strchr(" \t\r", token[*length - 1]))
         --*length;
     if (*length == 0)
-        return error_set(error, ERROR_CONFIGURATION,
-                         "admin.token_file %s holds no token; write one into its first line", path);
+        return error_set_at(error, ERROR_CONFIGURATION, "/admin/token_file",
+                            "%s holds no token; write one into its first line", path);
     return true;
 }
 

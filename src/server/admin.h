@@ -17,8 +17,7 @@ struct admin {
 };
 
 /* Reads the token: the file's first line. ERROR_CONFIGURATION when there is none in it, ERROR_IO when it cannot be
- * read.
- */
+ * read; the pointer is the key's. */
 bool admin_load(struct admin *admin, const struct config *config, struct error *error);
 void admin_free(struct admin *admin);
 

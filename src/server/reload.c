@@ -176,9 +176,9 @@ static struct settings *read_settings(struct reading *reading, const char *fixed
     if (config_load(parts->flags, (const char *const *)environ, &config, &reading->faults, &reading->warnings)) {
         if (!config_keep_fixed(reading->running->config, &config, fixed, n_fixed))
             reading->faults.out_of_memory = true;
-        else if (!(settings = settings_create(NULL, &config, &error)))
-            faults_add(&reading->faults, parts->flags->file ? parts->flags->file : "configuration", 0, NULL, "%s",
-                       error.message);
+        else if (server_check(&config, &reading->faults, &reading->warnings) &&
+                 !(settings = settings_create(NULL, &config, &error)))
+            config_fault(&config, error.has_pointer ? error.pointer : NULL, error.message, &reading->faults);
     }
     config_free(&config);
     return settings;

@@ -6,21 +6,29 @@
 #include "server/daemon.h"
 #include "server/live_sets.h"
 #include "server/request_counts.h"
+#include "server/tls.h"
 #include "server/usage.h"
 #include "telemetry/log.h"
 #include "telemetry/process_facts.h"
 
 #include <stdlib.h>
 
-bool server_check(const struct config *config, struct faults *faults)
+bool server_check(const struct config *config, struct faults *faults, struct faults *warnings)
 {
     struct error error;
-    struct settings *settings = settings_create(config, NULL, &error);
-    if (!settings)
-        faults_add(faults, config->file ? config->file : "configuration", 0, NULL, "%s", error.message);
-    const bool right = settings != NULL;
-    settings_free(settings);
-    return right;
+    struct admin admin;
+    struct tls *tls;
+    const bool admitted = admin_load(&admin, config, &error);
+    if (!admitted)
+        config_fault(config, error.has_pointer ? error.pointer : NULL, error.message, faults);
+    const bool secured = tls_load(&tls, config, &error);
+    if (secured)
+        tls_warn(tls, config, warnings);
+    else
+        config_fault(config, error.has_pointer ? error.pointer : NULL, error.message, faults);
+    admin_free(&admin);
+    tls_release(tls);
+    return admitted && secured;
 }
 
 /* The first generation: what main has read and loaded. */

@@ -27,9 +27,9 @@ struct server_parts {
     struct tracer *tracer; /* NULL: no spans */
 };
 
-/* Whether the files are in order that the server reads beside weights: the token, the certificates. Adds a fault where
- * they are not. */
-bool server_check(const struct config *config, struct faults *faults);
+/* Whether the files are in order that the server reads beside weights: the token, the certificates. Adds a fault for
+ * each that is not, and a warning for a certificate that clients will refuse. */
+bool server_check(const struct config *config, struct faults *faults, struct faults *warnings);
 
 /* Binds and listens on every configured address, starts libmicrohttpd's polling threads, the acceptor and the watchdog.
  * NULL on failure (ERROR_IO: a sentence that names the address and the remedy). */

@@ -3,35 +3,118 @@
 
 #include "server/connections.h"
 
+#include <errno.h>
 #include <gnutls/x509.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 struct tls {
     _Atomic unsigned holders;
     gnutls_certificate_credentials_t credentials;
-    bool demands; /* a certificate of the client */
+    bool demands;        /* a certificate of the client */
+    time_t begins, ends; /* of the validity of the server's own certificate */
 };
+
+/* Of a file of certificates: a chain, or the authorities of a system, are some 200 KiB. */
+#define FILE_BYTES_MOST ((size_t)4 << 20)
+
+/* The content in fresh memory, with a 0 behind it, and errno kept in the message. */
+static bool read_file(const char *pointer, const char *path, gnutls_datum_t *content, struct error *error)
+{
+    FILE *file = fopen(path, "re");
+    unsigned char *data = file ? malloc(FILE_BYTES_MOST) : NULL;
+    if (!file)
+        return error_set_at(error, ERROR_CONFIGURATION, pointer, "cannot open %s: %s", path, strerror(errno));
+    const size_t size = data ? fread(data, 1, FILE_BYTES_MOST - 1, file) : 0;
+    const int failed = ferror(file) ? errno : 0;
+    fclose(file);
+    if (!data)
+        return error_out_of_memory(error);
+    data[size] = '\0';
+    *content = (gnutls_datum_t){data, (unsigned)size};
+    return !failed || error_set_at(error, ERROR_CONFIGURATION, pointer, "cannot read %s: %s", path, strerror(failed));
+}
+
+/* Nothing of a key stays in memory that is free. */
+static void forget(gnutls_datum_t *content)
+{
+    if (content->data)
+        gnutls_memset(content->data, 0, content->size);
+    free(content->data);
+}
+
+/* The server's own certificate is the first of the file. */
+static bool see_certificate(struct tls *tls, const char *path, const gnutls_datum_t *content, struct error *error)
+{
+    gnutls_x509_crt_t *chain = NULL;
+    unsigned count = 0;
+    const int failed = gnutls_x509_crt_list_import2(&chain, &count, content, GNUTLS_X509_FMT_PEM, 0);
+    const bool right = failed >= 0 && count > 0;
+    if (right) {
+        tls->begins = gnutls_x509_crt_get_activation_time(chain[0]);
+        tls->ends = gnutls_x509_crt_get_expiration_time(chain[0]);
+    }
+    for (unsigned i = 0; failed >= 0 && i < count; i++)
+        gnutls_x509_crt_deinit(chain[i]);
+    if (failed >= 0)
+        gnutls_free(chain);
+    return right || error_set_at(error, ERROR_CONFIGURATION, "/tls/cert_file",
+                                 "%s holds no certificate that can be read (%s); expected PEM: the server's own "
+                                 "certificate first, its chain behind it",
+                                 path, gnutls_strerror(failed));
+}
+
+static bool see_key(const char *path, const gnutls_datum_t *content, struct error *error)
+{
+    gnutls_x509_privkey_t key;
+    if (gnutls_x509_privkey_init(&key) < 0)
+        return error_out_of_memory(error);
+    const int failed = gnutls_x509_privkey_import2(key, content, GNUTLS_X509_FMT_PEM, NULL, 0);
+    gnutls_x509_privkey_deinit(key);
+    if (failed == GNUTLS_E_DECRYPTION_FAILED)
+        return error_set_at(error, ERROR_CONFIGURATION, "/tls/key_file",
+                            "the key in %s is encrypted; expected one without a passphrase (openssl pkey -in FILE "
+                            "-out PLAIN writes it)",
+                            path);
+    return failed >= 0 ||
+           error_set_at(error, ERROR_CONFIGURATION, "/tls/key_file",
+                        "%s holds no private key that can be read (%s); expected PEM", path, gnutls_strerror(failed));
+}
 
 static bool load_own(struct tls *tls, const char *certificate, const char *key, struct error *error)
 {
-    const int failed = gnutls_certificate_set_x509_key_file(tls->credentials, certificate, key, GNUTLS_X509_FMT_PEM);
-    return failed >= 0 ||
-           error_set(error, ERROR_CONFIGURATION,
-                     "tls.cert_file %s and tls.key_file %s: %s; expected a certificate in PEM, its chain "
-                     "behind it, and its private key, unencrypted",
-                     certificate, key, gnutls_strerror(failed));
+    gnutls_datum_t shown = {0}, secret = {0};
+    bool done = read_file("/tls/cert_file", certificate, &shown, error) &&
+                see_certificate(tls, certificate, &shown, error) && read_file("/tls/key_file", key, &secret, error) &&
+                see_key(key, &secret, error);
+    if (done) {
+        const int failed = gnutls_certificate_set_x509_key_mem(tls->credentials, &shown, &secret, GNUTLS_X509_FMT_PEM);
+        done = failed >= 0 ||
+               error_set_at(error, ERROR_CONFIGURATION, "/tls/key_file",
+                            "%s does not go with the certificate in %s: %s", key, certificate, gnutls_strerror(failed));
+    }
+    forget(&secret);
+    forget(&shown);
+    return done;
 }
 
 static bool load_authority(struct tls *tls, const char *path, struct error *error)
 {
-    const int count = gnutls_certificate_set_x509_trust_file(tls->credentials, path, GNUTLS_X509_FMT_PEM);
-    if (count <= 0)
-        return error_set(error, ERROR_CONFIGURATION, "tls.client_ca_file %s: %s; expected certificates in PEM", path,
-                         count < 0 ? gnutls_strerror(count) : "it holds no certificate");
-    tls->demands = true;
-    return true;
+    gnutls_datum_t content = {0};
+    bool done = read_file("/tls/client_ca_file", path, &content, error);
+    if (done) {
+        const int count = gnutls_certificate_set_x509_trust_mem(tls->credentials, &content, GNUTLS_X509_FMT_PEM);
+        done = count > 0 || error_set_at(error, ERROR_CONFIGURATION, "/tls/client_ca_file",
+                                         "%s holds no certificate that can be read (%s); expected the authorities in "
+                                         "PEM",
+                                         path, gnutls_strerror(count < 0 ? count : GNUTLS_E_NO_CERTIFICATE_FOUND));
+    }
+    forget(&content);
+    tls->demands |= done;
+    return done;
 }
 
 bool tls_load(struct tls **tls, const struct config *config, struct error *error)
@@ -63,6 +146,22 @@ done:
     free(key);
     free(authority);
     return done;
+}
+
+void tls_warn(const struct tls *tls, const struct config *config, struct faults *warnings)
+{
+    const time_t now = time(NULL);
+    const bool over = tls && now > tls->ends;
+    char message[256], when[32];
+    struct tm utc;
+    if (!tls || (!over && now >= tls->begins))
+        return;
+    if (!gmtime_r(over ? &tls->ends : &tls->begins, &utc) || !strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &utc))
+        *when = '\0';
+    snprintf(message, sizeof message, "the certificate %s %s: clients will refuse it; %s",
+             over ? "has expired, at" : "is not valid before", when,
+             over ? "put a new one in its place and send SIGHUP" : "see whether the clock is right");
+    config_fault(config, "/tls/cert_file", message, warnings);
 }
 
 struct tls *tls_hold(struct tls *tls)

@@ -17,9 +17,11 @@ struct tls;
 /* TLS 1.2 and 1.3, in GnuTLS's words. */
 #define TLS_PRIORITIES "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 
-/* Reads what tls.* names; *tls is held once, or NULL where nothing is named. ERROR_CONFIGURATION names the setting, the
- * file and the fault. */
+/* Reads what tls.* names; *tls is held once, or NULL where nothing is named. ERROR_CONFIGURATION names the file and the
+ * fault; its pointer is the key's. */
 bool tls_load(struct tls **tls, const struct config *config, struct error *error);
+/* Adds a warning where the server's certificate has expired, or is not valid yet. tls may be NULL. */
+void tls_warn(const struct tls *tls, const struct config *config, struct faults *warnings);
 /* One more holder, and one less; the last one frees it. tls_release(NULL) is fine. */
 struct tls *tls_hold(struct tls *tls);
 void tls_release(struct tls *tls);

@@ -75,10 +75,9 @@ def admin_listener(binary, folder):
         expect("without tokens", server.request("POST", "/v1/heads/reset", address=server.admin_address).status, 200)
         expect("and nowhere else", server.request("POST", "/v1/heads/reset").status, 404)
 
-    for config, part in (({"admin": {"listen": "0.0.0.0:0"}}, "set admin.token_file or tls.client_ca_file"),
-                         ({"admin": {"listen": "127.0.0.1:0", "token_file": "nowhere"}}, "cannot read admin.token_file"),
-                         ({"admin": {"token_file": "empty"}}, "holds no token"),
-                         ({"tls": {"cert_file": "nowhere", "key_file": "nowhere"}}, "tls.cert_file"),
+    for config, part in (({"admin": {"listen": "0.0.0.0:0"}}, ":1: /admin/listen: other machines"),
+                         ({"admin": {"listen": "127.0.0.1:0", "token_file": "nowhere"}}, ":1: /admin/token_file: cannot read "),
+                         ({"admin": {"token_file": "empty"}}, ":1: /admin/token_file: %s holds no token" % os.path.join(folder, "empty")),
                          ({"tls": {"cert_file": "nowhere"}}, "set tls.key_file too")):
         write(folder, "empty", "\n")
         path = write(folder, "wrong.json", config)
@@ -88,7 +87,53 @@ def admin_listener(binary, folder):
         expect("%s: the start" % config, (started.returncode, part in started.stderr), (2, True))
 
 
+    # What a route does not read has no type that could be wrong.
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    with Attnd(binary, ["--config", write(folder, "admin.json", {"admin": {"listen": "127.0.0.1:0"}})]) as server:
+        for path in ("/v1/heads/reset", "/v1/weights/demo/reload"):
+            expect(path + " of curl --data ''", server.request("POST", path, "", form, address=server.admin_address).status, 200)
+            expect(path + " with a form", server.request("POST", path, "a=b", form, address=server.admin_address).status, 415)
+        expect("a forward of curl --data ''", server.request("POST", "/v1/forward", "", form).status, 415)
+
+
 # ---- TLS
+
+def wrong_files(binary, folder, own, authority):
+    """Every file of tls.* that does not do is named by its key, with what is the matter with it; all at once."""
+    certificate, key = own
+    expired = authority.sign("past", "serverAuth", days=-1)
+    foreign = authority.sign("foreign", "serverAuth")[1]
+    encrypted = os.path.join(folder, "encrypted.key")
+    subprocess.run(["openssl", "pkey", "-in", key, "-out", encrypted, "-aes128", "-passout", "pass:x"], check=True)
+    text = write(folder, "text", "no PEM\n")
+    for tls, place, said in (((certificate, "nowhere", None), "key_file", "cannot open %s: No such file" % os.path.join(folder, "nowhere")),
+                             (("nowhere", key, None), "cert_file", "cannot open %s: No such file" % os.path.join(folder, "nowhere")),
+                             ((folder, key, None), "cert_file", "Is a directory"),
+                             ((text, key, None), "cert_file", "holds no certificate"),
+                             ((certificate, text, None), "key_file", "holds no private key"),
+                             ((certificate, encrypted, None), "key_file", "is encrypted"),
+                             ((certificate, foreign, None), "key_file", "does not go with the certificate in " + certificate),
+                             ((certificate, key, "nowhere"), "client_ca_file", "cannot open"),
+                             ((certificate, key, key), "client_ca_file", "holds no certificate")):
+        names = dict(zip(("cert_file", "key_file", "client_ca_file"), tls))
+        path = write(folder, "wrong.json", {"tls": names, "admin": {"token_file": "nowhere"}})
+        code, lines = check_config(binary, path)
+        expect("%s: the lines (%s)" % (tls, lines), (code, len(lines.splitlines())), (2, 2))
+        expect("%s: the place and what is said (%s)" % (tls, lines), (lines.count("%s:1: /tls/%s: " % (path, place)), said in lines), (1, True))
+    variables = {"ATTND_TLS_CERT_FILE": certificate, "ATTND_TLS_KEY_FILE": "nowhere"}
+    code, lines = check_config(binary, write(folder, "empty.json", {}), variables)
+    expect("the variable as the place (%s)" % lines, (code, lines.startswith("ATTND_TLS_KEY_FILE: cannot open")), (2, True))
+
+    # Who replaces an expired certificate must be able to start: a warning.
+    path = write(folder, "expired.json", {"tls": dict(zip(("cert_file", "key_file"), expired))})
+    code, lines = check_config(binary, path)
+    expect("an expired certificate (%s)" % lines, (code, "warning: %s:1: /tls/cert_file: the certificate has expired" % path in lines), (0, True))
+    write(folder, "soon.json", {"tls": {"cert_file": certificate, "key_file": key}})
+    with Attnd(binary, ["--config", os.path.join(folder, "soon.json")], tls=client(authority)) as server:
+        write(folder, "soon.json", {"tls": dict(zip(("cert_file", "key_file"), expired))})
+        lines = server.reload()
+        expect("it is said at a reload (%s)" % lines, any("has expired" in line.get("message", "") for line in lines), True)
+
 
 def client(authority, certificate=None, versions=None):
     context = ssl.create_default_context(cafile=authority.certificate)
@@ -161,7 +206,7 @@ def tls(binary, folder):
         kept.close()
         write(folder, "shown.key", open(first[1]).read()) # not the certificate's
         lines = server.reload()
-        expect("a key of another certificate is said", any("tls.key_file" in line.get("message", "") for line in lines), True)
+        expect("a key of another certificate is said", any("/tls/key_file" in line.get("message", "") for line in lines), True)
         expect("and changes nothing", shown(server), "second")
         write(folder, "shown.key", open(second[1]).read())
         write(folder, "tls.json", {})
@@ -169,6 +214,7 @@ def tls(binary, folder):
         expect("that TLS stays is said", any("tls.cert_file" in line.get("unchanged", []) for line in lines), True)
         expect("and it stays", shown(server), "second")
 
+    wrong_files(binary, folder, second, authority)
     mutual(binary, folder, config, authority, stranger, first)
 
 
