@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Maps a data set through replicas of attnd with Ray, and asks all of them about their heads.
 
+    pip install numpy ray
     with_ray.py --replicas http://attnd-0:8080,http://attnd-1:8080 --data sequences.npy --output outputs.npy
 
 sequences.npy is [N, T, D]. An actor for each replica keeps its connection; Ray gives it sequences as it becomes free. Where an actor dies,
