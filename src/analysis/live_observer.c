@@ -27,7 +27,8 @@ struct observer_lane {
     size_t input;           /* whose rows came last; SIZE_MAX: nobody's */
     struct live_sums *sums; /* its own, or the input's */
     struct live_sums own;
-    double *y; /* [LIVE_STATISTIC_COUNT, columns]: sums over the rows of the unit */
+    double *y;             /* [LIVE_STATISTIC_COUNT, columns]: sums over the rows of the unit */
+    struct live_rows rows; /* of the unit, those of the head that came last */
 };
 
 struct live_observer {
@@ -226,21 +227,16 @@ static void add_unit(struct live_observer *observer, struct observer_lane *lane,
     unlock(observer);
 }
 
-static void see_rows(void *context, const struct observed_rows *rows, unsigned lane_index)
+/* What all heads of a unit have in common. */
+static void begin_unit(struct live_observer *observer, struct observer_lane *lane, const struct observed_rows *rows)
 {
-    struct live_observer *observer = context;
-    struct observer_lane *lane = &observer->lanes[lane_index];
-    if (rows->head == 0)
-        turn_to(observer, lane, index_of(observer, rows->input));
+    turn_to(observer, lane, index_of(observer, rows->input));
     const struct live_facts *facts = &observer->inputs[lane->input].facts;
     const size_t at = rows->sequence * facts->stride + rows->first_row;
-    const struct live_rows seen = {
-        .weights = rows->weights,
+    lane->rows = (struct live_rows){
         .n_rows = rows->n_rows,
         .n_keys = rows->n_computed,
         .stride = rows->stride,
-        .inverse = rows->inverse,
-        .logs = rows->logs,
         .key_limit = rows->key_limit,
         .key_step = rows->key_step,
         .allowed_stride = rows->n_keys,
@@ -252,8 +248,19 @@ static void see_rows(void *context, const struct observed_rows *rows, unsigned l
         .inverse_root = facts->inverse_root + at,
         .keys = facts->keys + at,
     };
+}
+
+static void see_rows(void *context, const struct observed_rows *rows, unsigned lane_index)
+{
+    struct live_observer *observer = context;
+    struct observer_lane *lane = &observer->lanes[lane_index];
     struct live_measures measures;
-    observer->kernels->see_rows(&seen, &measures);
+    if (rows->head == 0)
+        begin_unit(observer, lane, rows);
+    lane->rows.weights = rows->weights;
+    lane->rows.inverse = rows->inverse;
+    lane->rows.logs = rows->logs;
+    observer->kernels->see_rows(&lane->rows, &measures);
     set_sums(lane->y + rows->head, lane->sums->columns, &measures);
     if (rows->head + 1 == rows->num_heads)
         add_unit(observer, lane, rows);
@@ -266,16 +273,20 @@ struct forward_observer live_observer_interface(struct live_observer *observer)
 
 /* ---- the end */
 
+/* Side by side, so that none waits for the one before. */
 static bool is_finite(const struct live_sums *sums)
 {
-    double zero = 0; /* stays, unless something is infinite or NaN */
-    for (size_t head = 0; head < sums->num_heads; head++)
-        zero += 0 * live_sums_product(sums, 0, head, head);
+    double zeros[LIVE_MEANS_PADDING] = {0}, zero = 0; /* stay, unless something is infinite or NaN */
     for (size_t i = 0; i < LIVE_STATISTIC_COUNT; i++) {
         const double *offset = live_sums_values(sums, i), *z = offset + sums->columns;
-        for (size_t head = 0; head < sums->num_heads; head++)
-            zero += 0 * (offset[head] + z[head]);
+        for (size_t column = 0; column < sums->columns; column += LIVE_MEANS_PADDING)
+            for (size_t n = 0; n < LIVE_MEANS_PADDING; n++)
+                zeros[n] += 0 * (offset[column + n] + z[column + n]);
     }
+    for (size_t head = 0; head < sums->num_heads; head++)
+        zeros[head % LIVE_MEANS_PADDING] += 0 * live_sums_product(sums, 0, head, head);
+    for (size_t n = 0; n < LIVE_MEANS_PADDING; n++)
+        zero += zeros[n];
     return zero == 0;
 }
 

@@ -32,6 +32,9 @@
  * other connections to serve. */
 #define AT_ONCE_FLOP 1e7
 
+/* Live sums of up to 16 heads, which lie behind what was decoded. */
+#define LIVE_ROOM_BYTES ((size_t)8 << 10)
+
 /* Up to this the text lies beside what it is composed of. */
 #define SHORT_ANSWER_BYTES ((size_t)1 << 20)
 
@@ -132,7 +135,8 @@ static struct forward_job *create(struct request *request, const struct forward_
     const struct request_body body = body_of(request);
     size_t bytes = 0;
     if (!arena_need(&bytes, route->job_bytes) ||
-        (is_short(&body) && !size_add(bytes, forward_request_decoded_bytes(body.length), &bytes)) ||
+        (is_short(&body) && (!size_add(bytes, forward_request_decoded_bytes(body.length), &bytes) ||
+                             !size_add(bytes, LIVE_ROOM_BYTES, &bytes))) ||
         !size_add(bytes, request_body_heap_bytes(&body), &bytes)) /* charged, though it is taken elsewhere */
         bytes = SIZE_MAX;
     if (!request_take_memory(request, bytes, false, &request->work, error))

@@ -17,19 +17,35 @@ static void give_memory(struct forward_job *job)
     struct live_feed *feed = &job->live;
     request_give_memory(job->request, feed->charged, &feed->memory);
     feed->charged = 0;
-    feed->summed = false;
+}
+
+/* What is left of the job's own memory, which goes back with it. NULL where that, or the budget, is too small. */
+static void *take_rest(struct forward_job *job, size_t bytes)
+{
+    struct request *request = job->request;
+    struct error ignored;
+    if (arena_left(&request->work) < bytes ||
+        !budget_take(request->server->parts.budget, &request->share, bytes, &ignored))
+        return NULL;
+    job->work_charged += bytes;
+    return arena_take(&request->work, bytes);
 }
 
 static bool take_memory(struct forward_job *job)
 {
     struct live_feed *feed = &job->live;
     struct error ignored;
-    size_t bytes;
-    if (!live_sums_bytes(1, job->set->shape.num_heads, &bytes) ||
-        !request_take_memory(job->request, bytes, true, &feed->memory, &ignored))
+    size_t bytes = 0, sums;
+    if (!live_sums_bytes(1, job->set->shape.num_heads, &sums) || !arena_need(&bytes, sums))
         return false;
-    feed->charged = bytes;
-    live_sums_lay(&feed->sums, 1, job->set->shape.num_heads, feed->memory.base);
+    void *memory = take_rest(job, bytes);
+    if (!memory) {
+        if (!request_take_memory(job->request, bytes, true, &feed->memory, &ignored))
+            return false;
+        feed->charged = bytes;
+        memory = feed->memory.base;
+    }
+    live_sums_lay(&feed->sums, 1, job->set->shape.num_heads, memory);
     return true;
 }
 
@@ -47,6 +63,7 @@ static bool choose(struct forward_job *job)
             feed->store = NULL;
         }
     }
+    feed->summed = false;
     if (feed->charged)
         give_memory(job);
     return feed->store && own_rule(&job->input) && take_memory(job);
@@ -66,6 +83,7 @@ void live_feed_give_up(struct forward_job *const *jobs, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         jobs[i]->input.observed = false;
+        jobs[i]->live.summed = false;
         if (jobs[i]->live.charged)
             give_memory(jobs[i]);
     }

@@ -9,8 +9,8 @@ struct forward_job;
 /* What a job holds of it; zero-initialise. */
 struct live_feed {
     struct live_store *store; /* held; NULL: the request is no traffic, or not of the sample */
-    struct live_sums sums;    /* in `memory`, where `summed` */
-    struct arena memory;
+    struct live_sums sums;    /* in the job's memory, or in `memory` */
+    struct arena memory;      /* charged with so many bytes; 0: there is none */
     size_t charged;
     bool summed; /* else it is counted as skipped */
 };
