@@ -233,21 +233,20 @@ static void begin_unit(struct live_observer *observer, struct observer_lane *lan
     turn_to(observer, lane, index_of(observer, rows->input));
     const struct live_facts *facts = &observer->inputs[lane->input].facts;
     const size_t at = rows->sequence * facts->stride + rows->first_row;
-    lane->rows = (struct live_rows){
-        .n_rows = rows->n_rows,
-        .n_keys = rows->n_computed,
-        .stride = rows->stride,
-        .key_limit = rows->key_limit,
-        .key_step = rows->key_step,
-        .allowed_stride = rows->n_keys,
-        .allowed = rows->allowed,
-        .place = (ptrdiff_t)rows->first_row,
-        .even = facts->even + at,
-        .inverse_logarithm = facts->inverse_logarithm + at,
-        .root = facts->root + at,
-        .inverse_root = facts->inverse_root + at,
-        .keys = facts->keys + at,
-    };
+    struct live_rows *seen = &lane->rows;
+    seen->n_rows = rows->n_rows;
+    seen->n_keys = rows->n_computed;
+    seen->stride = rows->stride;
+    seen->key_limit = rows->key_limit;
+    seen->key_step = rows->key_step;
+    seen->allowed_stride = rows->n_keys;
+    seen->allowed = rows->allowed;
+    seen->place = (ptrdiff_t)rows->first_row;
+    seen->even = facts->even + at;
+    seen->inverse_logarithm = facts->inverse_logarithm + at;
+    seen->root = facts->root + at;
+    seen->inverse_root = facts->inverse_root + at;
+    seen->keys = facts->keys + at;
 }
 
 static void see_rows(void *context, const struct observed_rows *rows, unsigned lane_index)
