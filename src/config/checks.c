@@ -47,6 +47,15 @@ static void check_admin(const struct config *config, struct faults *faults)
                      faults);
 }
 
+/* Is it one of `listen`? Port 0 is another port each time. */
+static void check_admin_is_apart(const struct config *config, struct faults *faults)
+{
+    const char *colon = config->admin.listen ? strrchr(config->admin.listen, ':') : NULL;
+    for (size_t i = 0; colon && strcmp(colon, ":0") != 0 && i < config->listen_count; i++)
+        if (strcmp(config->listen[i], config->admin.listen) == 0)
+            config_fault(config, "/admin/listen", "this address is in `listen` too; expected one of its own", faults);
+}
+
 static void check_origins(const struct config *config, struct faults *faults)
 {
     for (size_t i = 0; i < config->cors.allowed_origins_count && config->cors.allowed_origins_count > 1; i++)
@@ -58,5 +67,6 @@ void config_check(const struct config *config, struct faults *faults)
 {
     check_tls(config, faults);
     check_admin(config, faults);
+    check_admin_is_apart(config, faults);
     check_origins(config, faults);
 }

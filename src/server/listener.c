@@ -49,16 +49,19 @@ static char *address_text(int descriptor)
     return strdup(text);
 }
 
-static const char *remedy(int number)
+static const char *remedy(int number, bool admin)
 {
     switch (number) {
     case EADDRINUSE:
-        return "; another process listens there: stop it, or choose another port with --listen ADDRESS:PORT (port 0 "
-               "takes a free one)";
+        return admin ? "; something listens there already: admin.listen needs a port of its own (0 takes a free one)"
+                     : "; another process listens there: stop it, or choose another port with --listen ADDRESS:PORT "
+                       "(port 0 takes a free one)";
     case EACCES:
-        return "; ports below 1024 need privileges: choose a higher one with --listen ADDRESS:PORT";
+        return admin ? "; ports below 1024 need privileges: choose a higher one for admin.listen"
+                     : "; ports below 1024 need privileges: choose a higher one with --listen ADDRESS:PORT";
     case EADDRNOTAVAIL:
-        return "; this machine has no such address: check --listen, ATTND_LISTEN or the file's listen";
+        return admin ? "; this machine has no such address: check admin.listen or ATTND_ADMIN_LISTEN"
+                     : "; this machine has no such address: check --listen, ATTND_LISTEN or the file's listen";
     default:
         return "";
     }
@@ -99,7 +102,7 @@ fail:;
     int number = errno;
     if (descriptor >= 0)
         close(descriptor);
-    return error_set(error, ERROR_IO, "cannot listen on %s: %s%s", wanted, strerror(number), remedy(number));
+    return error_set(error, ERROR_IO, "cannot listen on %s: %s%s", wanted, strerror(number), remedy(number, admin));
 }
 
 bool listeners_open(struct listeners *listeners, char *const *listen, size_t count, bool admin, struct error *error)

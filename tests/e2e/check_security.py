@@ -87,6 +87,11 @@ def admin_listener(binary, folder):
         expect("%s: the start" % config, (started.returncode, part in started.stderr), (2, True))
 
 
+    path = write(folder, "twice.json", {"listen": ["127.0.0.1:1", "127.0.0.1:2"], "admin": {"listen": "127.0.0.1:2"}})
+    expect("one address for both", check_config(binary, path), (2, path + ":1: /admin/listen: this address is in `listen` too; expected one of its own\n"))
+    path = write(folder, "twice.json", {"listen": ["127.0.0.1:0"], "admin": {"listen": "127.0.0.1:0"}})
+    expect("port 0 for both", check_config(binary, path), (0, ""))
+
     # What a route does not read has no type that could be wrong.
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     with Attnd(binary, ["--config", write(folder, "admin.json", {"admin": {"listen": "127.0.0.1:0"}})]) as server:

@@ -60,6 +60,9 @@ START_TEST(a_taken_port_is_named_with_the_remedy)
     ck_assert_int_eq(error.code, ERROR_IO);
     ck_assert_ptr_nonnull(strstr(error.message, first.items[0].address));
     ck_assert_ptr_nonnull(strstr(error.message, "--listen"));
+    ck_assert(!listeners_open(&second, &first.items[0].address, 1, true, &error));
+    ck_assert_ptr_nonnull(strstr(error.message, "admin.listen needs a port of its own"));
+    ck_assert_ptr_null(strstr(error.message, "--listen"));
     listeners_close(&first);
     listeners_free(&first);
 }
