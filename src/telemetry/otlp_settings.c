@@ -33,6 +33,14 @@ static void warn(struct otlp_settings *settings, const char *name, const char *t
         settings->warnings[settings->warning_count++] = warning;
 }
 
+/* Not for headers, whose values are secrets. */
+static void warn_of_value(struct otlp_settings *settings, const char *name, const char *expected, const char *value)
+{
+    char text[128];
+    snprintf(text, sizeof text, "expected %s, got \"%.64s\"; it is left out", expected, value);
+    warn(settings, name, text);
+}
+
 /* ---- lists of "key=value,key=value", values percent-encoded */
 
 static int hex_value(char c)
@@ -257,7 +265,7 @@ static void read_timeout(struct otlp_settings *settings, const char *const *envi
     errno = 0;
     const long milliseconds = strtol(value, &end, 10);
     if (*end || errno || milliseconds < 1)
-        warn(settings, name, "is no number of milliseconds; it is left out");
+        warn_of_value(settings, name, "milliseconds, 1 or more", value);
     else
         settings->timeout_ms = milliseconds < MOST_TIMEOUT_MS ? milliseconds : MOST_TIMEOUT_MS;
 }
@@ -272,6 +280,8 @@ bool otlp_settings_read(struct otlp_settings *settings, const char *endpoint, co
     settings->resource.version = version;
     if (disabled && strcasecmp(disabled, "true") == 0)
         return true;
+    if (disabled && strcasecmp(disabled, "false") != 0)
+        warn_of_value(settings, "OTEL_SDK_DISABLED", "true or false", disabled);
     if (!read_url(settings, endpoint, environment))
         return false;
     if (!settings->url)

@@ -137,6 +137,20 @@ START_TEST(timeouts)
     LOAD("http://c", "OTEL_EXPORTER_OTLP_TIMEOUT=0");
     ck_assert_int_eq(settings.timeout_ms, 10000);
     ck_assert_uint_eq(settings.warning_count, 1);
+    ck_assert_str_eq(settings.warnings[0],
+                     "OTEL_EXPORTER_OTLP_TIMEOUT: expected milliseconds, 1 or more, got \"0\"; it is left out");
+}
+END_TEST
+
+START_TEST(a_switch_that_is_neither_is_said)
+{
+    LOAD("http://c", "OTEL_SDK_DISABLED=yes");
+    ck_assert_ptr_nonnull(settings.url);
+    ck_assert_uint_eq(settings.warning_count, 1);
+    ck_assert_msg(strstr(settings.warnings[0], "OTEL_SDK_DISABLED: expected true or false"), "%s",
+                  settings.warnings[0]);
+    LOAD("http://c", "OTEL_SDK_DISABLED=False");
+    ck_assert_uint_eq(settings.warning_count, 0);
 }
 END_TEST
 
@@ -161,6 +175,7 @@ Suite *suite(void)
     tcase_add_test(t, headers_are_read);
     tcase_add_test(t, wrong_headers_are_left_out);
     tcase_add_test(t, timeouts);
+    tcase_add_test(t, a_switch_that_is_neither_is_said);
     tcase_add_test(t, an_address_that_is_none_is_left_out);
     suite_add_tcase(s, t);
     return s;
