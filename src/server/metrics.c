@@ -7,6 +7,7 @@
 #include "server/metrics_accept.h"
 #include "server/metrics_live.h"
 #include "server/request_counts.h"
+#include "server/tls.h"
 #include "server/usage.h"
 #include "telemetry/log.h"
 #include "telemetry/process_facts.h"
@@ -138,6 +139,12 @@ static void write_reloads(struct exposition *exposition, const struct reload_cou
     write_number(exposition, METRIC_RELOAD_SUCCEEDED, (double)load(&counts->succeeded_ms) / 1e3);
 }
 
+static void write_certificate(struct exposition *exposition, const struct tls *tls)
+{
+    if (tls)
+        write_number(exposition, METRIC_CERTIFICATE_EXPIRY, (double)tls_expiry(tls));
+}
+
 static void write_weights_info(struct exposition *exposition, const struct weights_registry *registry)
 {
     exposition_family(exposition, METRIC_WEIGHTS);
@@ -171,7 +178,8 @@ static void write_weights(struct exposition *exposition, const struct generation
     }
     exposition_family(exposition, METRIC_WEIGHTS_RELOADS);
     for (size_t i = 0; i < registry->count; i++)
-        exposition_integer(exposition, (const char *const[]){registry->sets[i]->name}, load(&generation->usage[i]->reloads));
+        exposition_integer(exposition, (const char *const[]){registry->sets[i]->name},
+                           load(&generation->usage[i]->reloads));
     exposition_family(exposition, METRIC_WEIGHTS_RELOAD_FAILURES);
     for (size_t i = 0; i < registry->count; i++)
         exposition_integer(exposition, (const char *const[]){registry->sets[i]->name},
@@ -237,6 +245,7 @@ static void write_all(struct request *request, const struct scrape *scrape, cons
     write_integer(exposition, METRIC_LOG_DROPPED, log_dropped());
     write_tracing(exposition, server->parts.tracer);
     write_reloads(exposition, &server->reload.counts);
+    write_certificate(exposition, request->generation->settings->tls);
     write_weights(exposition, request->generation);
     metrics_live_write(live, exposition);
     write_process(exposition, server);

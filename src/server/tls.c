@@ -164,6 +164,11 @@ void tls_warn(const struct tls *tls, const struct config *config, struct faults 
     config_fault(config, "/tls/cert_file", message, warnings);
 }
 
+time_t tls_expiry(const struct tls *tls)
+{
+    return tls->ends;
+}
+
 struct tls *tls_hold(struct tls *tls)
 {
     if (tls)

@@ -10,6 +10,7 @@
 #include <gnutls/abstract.h>
 #include <gnutls/gnutls.h>
 #include <stdbool.h>
+#include <time.h>
 
 struct connection;
 struct tls;
@@ -22,6 +23,8 @@ struct tls;
 bool tls_load(struct tls **tls, const struct config *config, struct error *error);
 /* Adds a warning where the server's certificate has expired, or is not valid yet. tls may be NULL. */
 void tls_warn(const struct tls *tls, const struct config *config, struct faults *warnings);
+/* The end of the server's own certificate, since the epoch. */
+time_t tls_expiry(const struct tls *tls);
 /* One more holder, and one less; the last one frees it. tls_release(NULL) is fine. */
 struct tls *tls_hold(struct tls *tls);
 void tls_release(struct tls *tls);

@@ -41,6 +41,7 @@ enum metric_kind { KIND_COUNTER, KIND_GAUGE, KIND_HISTOGRAM, KIND_INFO };
     X(RELOADS, COUNTER, "attnd_reloads", "", "", "Times that the configuration, or a weight set, was read again.") \
     X(RELOAD_FAILURES, COUNTER, "attnd_reload_failures", "", "", "Times that it had a fault, and all stayed as it was.") \
     X(RELOAD_SUCCEEDED, GAUGE, "attnd_reload_success_timestamp_seconds", "seconds", "", "When that last succeeded, or the server started, since the epoch.") \
+    X(CERTIFICATE_EXPIRY, GAUGE, "attnd_certificate_expiry_timestamp_seconds", "seconds", "", "When the server's own certificate ends, since the epoch; only with TLS.") \
     X(WEIGHTS, INFO, "attnd_weights", "", "weights,state,source,digest,d_model,num_heads", "The weight sets of the configuration; always 1.") \
     X(WEIGHTS_BYTES, GAUGE, "attnd_weights_bytes", "bytes", "weights", "Bytes of the parameters of the weight set, 4 for each.") \
     X(WEIGHTS_LOADED, GAUGE, "attnd_weights_loaded_timestamp_seconds", "seconds", "weights", "When the weight set was loaded, since the epoch.") \

@@ -133,6 +133,13 @@ def wrong_files(binary, folder, own, authority):
     path = write(folder, "expired.json", {"tls": dict(zip(("cert_file", "key_file"), expired))})
     code, lines = check_config(binary, path)
     expect("an expired certificate (%s)" % lines, (code, "warning: %s:1: /tls/cert_file: the certificate has expired" % path in lines), (0, True))
+    careless = client(authority)
+    careless.check_hostname, careless.verify_mode = False, ssl.CERT_NONE
+    with Attnd(binary, ["--config", path], tls=careless) as server:
+        text = server.request("GET", "/metrics").body.decode()
+    wanted = ssl.cert_time_to_seconds(subprocess.run(["openssl", "x509", "-in", expired[0], "-noout", "-enddate"], capture_output=True, text=True,
+                                                   check=True).stdout.strip().split("=")[1])
+    expect("the end of the certificate in metrics", [float(line.split()[1]) for line in text.splitlines() if line.startswith("attnd_certificate_expiry_timestamp_seconds ")], [wanted])
     write(folder, "soon.json", {"tls": {"cert_file": certificate, "key_file": key}})
     with Attnd(binary, ["--config", os.path.join(folder, "soon.json")], tls=client(authority)) as server:
         write(folder, "soon.json", {"tls": dict(zip(("cert_file", "key_file"), expired))})
