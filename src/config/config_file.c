@@ -1,18 +1,16 @@
 /* Walks the configuration file: the keys of keys.h by section, and the list of weight sets. One thread. */
 #include "config/config_file.h"
 
-#include "base/text.h"
+#include "base/file.h"
 #include "config/document.h"
 #include "config/excerpt.h"
 #include "config/keys.h"
 #include "config/weights_entry.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define MAX_KNOWN CONFIG_MAX_KEYS /* of one object */
 
@@ -268,32 +266,15 @@ void config_file_read_text(const char *file, const char *text, size_t length, st
 void config_file_read(const char *file, struct config *config, struct config_file *found, struct faults *faults)
 {
     struct text text = {0};
-    const size_t step = 16384;
-    ssize_t got = 0;
-
     *found = (struct config_file){0};
-    int descriptor = open(file, O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) {
-        faults_add(faults, file, 0, NULL, "cannot be opened: %s", strerror(errno));
-        return;
-    }
-    do {
-        char *to = text_reserve(&text, step);
-        if (!to)
-            break;
-        do
-            got = read(descriptor, to, step);
-        while (got < 0 && errno == EINTR);
-        text.length += got > 0 ? (size_t)got : 0;
-    } while (got > 0 && text.length <= CONFIG_FILE_BYTES);
-    if (text.failed)
+    const int failed = file_read(file, CONFIG_FILE_BYTES, &text);
+    if (failed == ENOMEM)
         faults->out_of_memory = true;
-    else if (got < 0)
-        faults_add(faults, file, 0, NULL, "cannot be read: %s", strerror(errno));
-    else if (text.length > CONFIG_FILE_BYTES)
+    else if (failed == EFBIG)
         faults_add(faults, file, 0, NULL, "is longer than %zu bytes, the most that is read", CONFIG_FILE_BYTES);
+    else if (failed)
+        faults_add(faults, file, 0, NULL, "cannot be read: %s", strerror(failed));
     else
         config_file_read_text(file, text.data, text.length, config, found, faults);
-    close(descriptor);
     text_free(&text);
 }

@@ -1,34 +1,57 @@
 /* Loaded by the starting thread and by the one that reloads; the token is compared by polling threads. */
 #include "server/admin.h"
 
+#include "base/file.h"
 #include "server/request.h"
 #include "server/routes.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define TOKEN_BYTES_MOST 4096
+#define FILE_BYTES_MOST  ((size_t)64 << 10)
 
-static bool read_token(const char *path, char *token, size_t *length, struct error *error)
+static bool is_blank(char c)
 {
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return error_set_at(error, ERROR_IO, "/admin/token_file", "cannot read %s: %s", path, strerror(errno));
-    *length = fread(token, 1, TOKEN_BYTES_MOST, file);
-    const int read_error = ferror(file) ? errno : 0;
-    fclose(file);
-    if (read_error)
-        return error_set_at(error, ERROR_IO, "/admin/token_file", "cannot read %s: %s", path, strerror(read_error));
-    const char *end = memchr(token, '\n', *length);
-    *length = end ? (size_t)(end - token) : *length;
-    while (*length > 0 && strchr(" \t\r", token[*length - 1]))
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+/* Of the first line of the file's text, what is the token. */
+static bool find_token(const char *path, const struct text *text, size_t *length, struct error *error)
+{
+    const char *end = text->length ? memchr(text->data, '\n', text->length) : NULL;
+    *length = end ? (size_t)(end - text->data) : text->length;
+    while (*length > 0 && is_blank(text->data[*length - 1]))
         --*length;
     if (*length == 0)
         return error_set_at(error, ERROR_CONFIGURATION, "/admin/token_file",
                             "%s holds no token; write one into its first line", path);
+    if (*length > TOKEN_BYTES_MOST)
+        return error_set_at(error, ERROR_CONFIGURATION, "/admin/token_file",
+                            "the first line of %s has %zu bytes; a token has %d at most", path, *length,
+                            TOKEN_BYTES_MOST);
+    for (size_t i = 0; i < *length; i++)
+        if ((unsigned char)text->data[i] < ' ' || text->data[i] == 0x7f)
+            return error_set_at(error, ERROR_CONFIGURATION, "/admin/token_file",
+                                "%s has a control character as byte %zu of its token, which no client "
+                                "can send; write another token",
+                                path, i + 1);
     return true;
+}
+
+static bool read_token(const char *path, struct admin *admin, struct error *error)
+{
+    struct text text = {0};
+    size_t length;
+    const int failed = file_read(path, FILE_BYTES_MOST, &text);
+    if (failed)
+        error_set_at(error, ERROR_IO, "/admin/token_file", "cannot read %s: %s", path, strerror(failed));
+    const bool found = !failed && find_token(path, &text, &length, error);
+    if (found)
+        *admin = (struct admin){text.data, length};
+    else
+        text_free(&text);
+    return found;
 }
 
 bool admin_load(struct admin *admin, const struct config *config, struct error *error)
@@ -36,20 +59,10 @@ bool admin_load(struct admin *admin, const struct config *config, struct error *
     *admin = (struct admin){0};
     if (!config->admin.token_file)
         return true;
-    char *path = config_path(config, config->admin.token_file), *token = malloc(TOKEN_BYTES_MOST);
-    size_t length = 0;
-    bool loaded = false;
-    if (!path || !token)
-        error_out_of_memory(error);
-    else
-        loaded = read_token(path, token, &length, error);
+    char *path = config_path(config, config->admin.token_file);
+    const bool loaded = path ? read_token(path, admin, error) : error_out_of_memory(error);
     free(path);
-    if (!loaded) {
-        free(token);
-        return false;
-    }
-    *admin = (struct admin){token, length};
-    return true;
+    return loaded;
 }
 
 void admin_free(struct admin *admin)

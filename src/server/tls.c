@@ -1,9 +1,9 @@
 /* Loaded by the starting thread and by the one that reloads; sessions are those of polling threads. */
 #include "server/tls.h"
 
+#include "base/file.h"
 #include "server/connections.h"
 
-#include <errno.h>
 #include <gnutls/x509.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -21,21 +21,18 @@ struct tls {
 /* Of a file of certificates: a chain, or the authorities of a system, are some 200 KiB. */
 #define FILE_BYTES_MOST ((size_t)4 << 20)
 
-/* The content in fresh memory, with a 0 behind it, and errno kept in the message. */
+/* The content in fresh memory, with a 0 behind it. */
 static bool read_file(const char *pointer, const char *path, gnutls_datum_t *content, struct error *error)
 {
-    FILE *file = fopen(path, "re");
-    unsigned char *data = file ? malloc(FILE_BYTES_MOST) : NULL;
-    if (!file)
-        return error_set_at(error, ERROR_CONFIGURATION, pointer, "cannot open %s: %s", path, strerror(errno));
-    const size_t size = data ? fread(data, 1, FILE_BYTES_MOST - 1, file) : 0;
-    const int failed = ferror(file) ? errno : 0;
-    fclose(file);
-    if (!data)
-        return error_out_of_memory(error);
-    data[size] = '\0';
-    *content = (gnutls_datum_t){data, (unsigned)size};
-    return !failed || error_set_at(error, ERROR_CONFIGURATION, pointer, "cannot read %s: %s", path, strerror(failed));
+    struct text text = {0};
+    const int failed = file_read(path, FILE_BYTES_MOST, &text);
+    if (failed || !text_terminate(&text)) {
+        text_free(&text);
+        return failed ? error_set_at(error, ERROR_CONFIGURATION, pointer, "cannot read %s: %s", path, strerror(failed))
+                      : error_out_of_memory(error);
+    }
+    *content = (gnutls_datum_t){(unsigned char *)text.data, (unsigned)text.length};
+    return true;
 }
 
 /* Nothing of a key stays in memory that is free. */

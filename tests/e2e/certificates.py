@@ -1,5 +1,6 @@
 """Certificates for tests, made by openssl: authorities, and what they sign for servers and clients."""
 import os
+import ssl
 import subprocess
 
 
@@ -31,3 +32,13 @@ class Authority:
         openssl("x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self.key, "-set_serial", str(self.count), "-days", str(days),
                 "-extfile", extensions, "-out", certificate)
         return certificate, key
+
+
+def client(authority, certificate=None, versions=None):
+    """An ssl.SSLContext that trusts the authority and shows (certificate, key)."""
+    context = ssl.create_default_context(cafile=authority.certificate)
+    if certificate:
+        context.load_cert_chain(*certificate)
+    if versions:
+        context.minimum_version, context.maximum_version = versions
+    return context

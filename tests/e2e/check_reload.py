@@ -11,6 +11,7 @@ import threading
 import time
 
 from attnd_process import Attnd
+from certificates import Authority, client
 
 JSON = {"Content-Type": "application/json"}
 NAMES = ("W_Q", "W_K", "W_V", "W_O")
@@ -269,6 +270,30 @@ def one_that_need_not_load(binary, folder):
         expect("it is not given up", (state(), lines[-1]["message"][:19]), ("ready", "nothing was changed"))
 
 
+def pipes(binary, folder):
+    """What stands in a file's place may be a pipe that nobody writes into: nothing waits for it, neither the reload nor the end."""
+    authority = Authority(folder, "authority")
+    certificate, key = authority.sign("shown", "serverAuth")
+    path, token, main = (os.path.join(folder, name) for name in ("config.json", "token", "main.safetensors"))
+    put(token, b"secret\n")
+    put(main, weights_bytes(1, 64))
+    put(path, {"default_weights": "main", "weights": [entry("main")], "admin": {"token_file": "token"},
+               "tls": {"cert_file": certificate, "key_file": key, "client_ca_file": authority.certificate}})
+    with Attnd(binary, ["--config", path], tls=client(authority, (certificate, key))) as server:
+        for file in (certificate, key, authority.certificate, token, main, path):
+            kept = file + ".kept"
+            os.rename(file, kept)
+            os.mkfifo(file)
+            lines = server.reload()
+            expect("with a pipe as %s (%s)" % (file, lines), any(os.path.basename(file) in line.get("message", "") for line in lines), True)
+            expect("the old state", server.request("GET", "/v1/weights/main").status, 200)
+            os.rename(kept, file)
+            expect("and then (%s)" % file, server.reload()[-1].get("weight_sets"), 1)
+        os.rename(token, token + ".kept")
+        os.mkfifo(token)
+        server.process.send_signal(1)
+
+
 def live_statistics_go_on(binary, folder):
     """With the same weights they stay, with others they begin with nothing."""
     path, main = os.path.join(folder, "config.json"), os.path.join(folder, "main.safetensors")
@@ -291,7 +316,7 @@ def live_statistics_go_on(binary, folder):
 
 def main():
     binary, seconds, sanitized = sys.argv[1], float(sys.argv[2]), sys.argv[3] != "none"
-    checks = [what_changes, one_that_need_not_load, live_statistics_go_on, budget, lambda b, f: under_load(b, f, seconds)]
+    checks = [what_changes, one_that_need_not_load, live_statistics_go_on, pipes, budget, lambda b, f: under_load(b, f, seconds)]
     if not sanitized: # those keep for a while what was freed
         checks.append(nothing_is_left)
     for check in checks:

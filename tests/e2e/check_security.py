@@ -11,7 +11,7 @@ import threading
 import time
 
 from attnd_process import Attnd
-from certificates import Authority
+from certificates import Authority, client
 
 FORWARD = json.dumps({"input": [[0.25] * 64, [0.5] * 64]})
 JSON = {"Content-Type": "application/json"}
@@ -111,14 +111,14 @@ def wrong_files(binary, folder, own, authority):
     encrypted = os.path.join(folder, "encrypted.key")
     subprocess.run(["openssl", "pkey", "-in", key, "-out", encrypted, "-aes128", "-passout", "pass:x"], check=True)
     text = write(folder, "text", "no PEM\n")
-    for tls, place, said in (((certificate, "nowhere", None), "key_file", "cannot open %s: No such file" % os.path.join(folder, "nowhere")),
-                             (("nowhere", key, None), "cert_file", "cannot open %s: No such file" % os.path.join(folder, "nowhere")),
+    for tls, place, said in (((certificate, "nowhere", None), "key_file", "cannot read %s: No such file" % os.path.join(folder, "nowhere")),
+                             (("nowhere", key, None), "cert_file", "cannot read %s: No such file" % os.path.join(folder, "nowhere")),
                              ((folder, key, None), "cert_file", "Is a directory"),
                              ((text, key, None), "cert_file", "holds no certificate"),
                              ((certificate, text, None), "key_file", "holds no private key"),
                              ((certificate, encrypted, None), "key_file", "is encrypted"),
                              ((certificate, foreign, None), "key_file", "does not go with the certificate in " + certificate),
-                             ((certificate, key, "nowhere"), "client_ca_file", "cannot open"),
+                             ((certificate, key, "nowhere"), "client_ca_file", "cannot read"),
                              ((certificate, key, key), "client_ca_file", "holds no certificate")):
         names = dict(zip(("cert_file", "key_file", "client_ca_file"), tls))
         path = write(folder, "wrong.json", {"tls": names, "admin": {"token_file": "nowhere"}})
@@ -127,7 +127,7 @@ def wrong_files(binary, folder, own, authority):
         expect("%s: the place and what is said (%s)" % (tls, lines), (lines.count("%s:1: /tls/%s: " % (path, place)), said in lines), (1, True))
     variables = {"ATTND_TLS_CERT_FILE": certificate, "ATTND_TLS_KEY_FILE": "nowhere"}
     code, lines = check_config(binary, write(folder, "empty.json", {}), variables)
-    expect("the variable as the place (%s)" % lines, (code, lines.startswith("ATTND_TLS_KEY_FILE: cannot open")), (2, True))
+    expect("the variable as the place (%s)" % lines, (code, lines.startswith("ATTND_TLS_KEY_FILE: cannot read")), (2, True))
 
     # Who replaces an expired certificate must be able to start: a warning.
     path = write(folder, "expired.json", {"tls": dict(zip(("cert_file", "key_file"), expired))})
@@ -145,15 +145,6 @@ def wrong_files(binary, folder, own, authority):
         write(folder, "soon.json", {"tls": dict(zip(("cert_file", "key_file"), expired))})
         lines = server.reload()
         expect("it is said at a reload (%s)" % lines, any("has expired" in line.get("message", "") for line in lines), True)
-
-
-def client(authority, certificate=None, versions=None):
-    context = ssl.create_default_context(cafile=authority.certificate)
-    if certificate:
-        context.load_cert_chain(*certificate)
-    if versions:
-        context.minimum_version, context.maximum_version = versions
-    return context
 
 
 def refused(server, tls, what):
