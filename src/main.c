@@ -201,6 +201,25 @@ static void tell_of_reload(bool begins)
         service_manager_notify("READY=1\nSTATUS=serving");
 }
 
+/* Weights may take long to load, and nobody waits for signals meanwhile: what asks for an end has it at once, as process
+ * 1 too, for which the system would ignore it; SIGHUP waits. */
+static void end_at_once(int number)
+{
+    (void)number;
+    _exit(EXIT_STOPPED);
+}
+
+static void take_signals_while_loading(void)
+{
+    const struct sigaction ending = {.sa_handler = end_at_once};
+    sigset_t hangup;
+    sigaction(SIGTERM, &ending, NULL);
+    sigaction(SIGINT, &ending, NULL);
+    sigemptyset(&hangup);
+    sigaddset(&hangup, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &hangup, NULL);
+}
+
 static int serve(const struct config *config, const struct config_flags *flags, struct weights_registry *registry,
                  struct resources *resources, const struct faults *warnings)
 {
@@ -277,6 +296,8 @@ static int run(const struct command_line *line)
     int code = EXIT_CANNOT_START;
     extern char **environ;
 
+    if (line->command == COMMAND_SERVE)
+        take_signals_while_loading();
     if (!engine_init(getenv("ATTND_ISA"), &error))
         return cannot_start(&error);
     bool loaded = config_load(&line->flags, (const char *const *)environ, &config, &faults, &warnings);

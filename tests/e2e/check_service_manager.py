@@ -2,6 +2,7 @@
 """Runs attnd as systemd would: with a socket that is open already and a socket to be told on. usage: check_service_manager.py BINARY"""
 import contextlib
 import http.client
+import json
 import os
 import signal
 import socket
@@ -159,6 +160,42 @@ class ServiceManager(unittest.TestCase):
         message = process.communicate()[1]
         self.assertIn("LISTEN_FDS", message)
         self.assertIn("ListenStream", message)
+
+    def loading(self):
+        """A process that is busy with its start: its configuration is a pipe into which nothing was written yet."""
+        folder = tempfile.TemporaryDirectory(prefix="attnd-loading-")
+        self.addCleanup(folder.cleanup)
+        pipe = os.path.join(folder.name, "attnd.json")
+        os.mkfifo(pipe)
+        holder = os.open(pipe, os.O_RDWR)
+        self.addCleanup(os.close, holder)
+        process = subprocess.Popen([BINARY, "--config", pipe, "--listen", "127.0.0.1:0"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        held = "/proc/%d/fd" % process.pid
+        until = time.monotonic() + PATIENCE
+        while not any(os.path.realpath(os.path.join(held, name)) == pipe for name in os.listdir(held)):
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.001)
+        return process, holder
+
+    def test_ends_at_once_while_it_loads(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            process, _ = self.loading()
+            process.send_signal(number)
+            self.assertEqual(process.wait(PATIENCE), 0)
+
+    def test_a_reload_waits_while_it_loads(self):
+        process, holder = self.loading()
+        process.send_signal(signal.SIGHUP)
+        os.write(holder, b'{"log": {"format": "json"}}' + b" " * 100)
+        # The end of what is read: nobody else may hold the pipe.
+        end = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(end, holder)
+        os.close(end)
+        events = [json.loads(process.stderr.readline())["event"] for _ in range(2)]
+        self.assertEqual(events, ["listening", "reload"])
 
 
 def main():
