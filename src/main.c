@@ -201,8 +201,8 @@ static void tell_of_reload(bool begins)
         service_manager_notify("READY=1\nSTATUS=serving");
 }
 
-/* Weights may take long to load, and nobody waits for signals meanwhile: what asks for an end has it at once, as process
- * 1 too, for which the system would ignore it; SIGHUP waits. */
+/* Weights may take long to load, and nobody waits for signals meanwhile: what asks for an end has it at once, as
+ * process 1 too, for which the system would ignore it; SIGHUP waits. */
 static void end_at_once(int number)
 {
     (void)number;

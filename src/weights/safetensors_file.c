@@ -5,6 +5,7 @@
  * tensors go by pread straight to where they are converted, and a file that has become shorter is an error. */
 #include "weights/safetensors_file.h"
 
+#include "base/clock.h"
 #include "base/size.h"
 
 #include <errno.h>
@@ -31,6 +32,36 @@ static int read_at(int descriptor, size_t offset, void *to, size_t bytes)
         done += (size_t)n;
     }
     return 0;
+}
+
+/* A file's time goes by the kernel's ticks, of 10 ms at most: of two writes in one tick the second does not show. */
+#define TICKS_NS   (20 * (int64_t)CLOCK_MILLISECOND)
+#define MOST_WAITS 10
+
+/* How long ago the file was written to; -1 where its clock is another one, and ahead. */
+static int64_t age_ns(const struct timespec *modified)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    const int64_t seconds = (int64_t)now.tv_sec - (int64_t)modified->tv_sec;
+    if (seconds < 0 || seconds > 1)
+        return seconds < 0 ? -1 : INT64_MAX;
+    return seconds * (int64_t)CLOCK_SECOND + now.tv_nsec - modified->tv_nsec;
+}
+
+/* Waits until a write from now on would give the file another time. False: it is written to all the while. */
+static bool settle(int descriptor, struct stat *status)
+{
+    for (int waits = 0; waits < MOST_WAITS; waits++) {
+        const int64_t age = age_ns(&status->st_mtim);
+        if (age < 0 || age >= TICKS_NS)
+            return true;
+        const struct timespec rest = {.tv_nsec = TICKS_NS - age};
+        nanosleep(&rest, NULL);
+        if (fstat(descriptor, status) != 0)
+            return true; /* what is read next says why */
+    }
+    return false;
 }
 
 /* The bytes in front that safetensors_open may look at: it refuses a length beyond the file or the cap before it goes
@@ -71,6 +102,11 @@ bool safetensors_file_open(const char *path, struct safetensors_file *file, stru
     if (!S_ISREG(status.st_mode)) {
         error_set_at(error, ERROR_IO, "/path", "expected a safetensors file, found %s",
                      S_ISDIR(status.st_mode) ? "a folder" : "something that is not a regular file");
+        goto fail;
+    }
+    if (!settle(opened.descriptor, &status)) {
+        error_set_at(error, ERROR_IO, "/path",
+                     "it is being written to; put a new version in its place by renaming, and load it again");
         goto fail;
     }
     opened.size = (size_t)status.st_size;
