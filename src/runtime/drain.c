@@ -7,9 +7,10 @@
 /* Less says nothing yet. */
 #define ENOUGH_NS 2e7
 
-/* A shorter job's speed is chance; the fastest is forgotten by so much with every one that is longer. */
+/* A shorter job's speed is chance; the fastest is forgotten with the time that others take, to a third after this much:
+ * by number, some hundred requests that only read would make it theirs within a second. */
 #define LONG_NS   1e6
-#define FORGOTTEN 0.01
+#define FORGET_NS 2e10
 
 void drain_note(struct drain *drain, bool heavy, uint64_t busy_ns, double flop)
 {
@@ -17,7 +18,7 @@ void drain_note(struct drain *drain, bool heavy, uint64_t busy_ns, double flop)
     drain->kinds[heavy].busy_ns += ns;
     drain->kinds[heavy].flop += flop;
     if (heavy && ns >= LONG_NS) {
-        const double before = drain->fastest * (1 - FORGOTTEN);
+        const double before = ns < FORGET_NS ? drain->fastest * (1 - ns / FORGET_NS) : 0;
         drain->fastest = flop / ns > before ? flop / ns : before;
     }
     if (drain->kinds[heavy].busy_ns > WINDOW_NS) {

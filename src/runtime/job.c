@@ -91,7 +91,7 @@ bool job_learn(struct job *job, double flop, struct error *error)
     job->cost = flop + JOB_COST_FLOP;
     if (!job->nested)
         worker->cost = job->cost;
-    const bool can = pool_check_alone(worker->pool, flop, job->heavy, job->deadline, clock_ns(), error);
+    const bool can = pool_check_alone(worker->pool, flop, job->heavy, job->heavy, job->deadline, clock_ns(), error);
     pool_unlock(worker->pool);
     return can;
 }

@@ -75,11 +75,23 @@ static double alone_ns(const struct pool *pool, double flop, bool heavy)
     return heavy && isfinite(flop) && fastest > 0 ? flop / (fastest * pool->n_workers) : 0;
 }
 
-bool pool_check_alone(const struct pool *pool, double flop, bool heavy, uint64_t deadline, uint64_t now,
+/* Whether a job that has so long is tried though it seems too much. */
+static bool is_tried(struct pool *pool, bool runs, uint64_t left, uint64_t now)
+{
+    if (!pool->trial_due)
+        pool->trial_due = now + TRIAL_NS;
+    if (now < pool->trial_due || pool->heavy_running > runs || queued(pool))
+        return false;
+    const uint64_t pause = left < CLOCK_NEVER / 8 / TRIAL_SHARE ? TRIAL_SHARE * left : CLOCK_NEVER / 8;
+    pool->trial_due = now + (pause > TRIAL_NS ? pause : TRIAL_NS);
+    return true;
+}
+
+bool pool_check_alone(struct pool *pool, double flop, bool heavy, bool runs, uint64_t deadline, uint64_t now,
                       struct error *error)
 {
     const double left = (double)deadline - (double)now, alone = alone_ns(pool, flop, heavy);
-    if (!deadline || deadline <= now || alone / OUTLOOK_MARGIN <= left)
+    if (!deadline || deadline <= now || alone / OUTLOOK_MARGIN <= left || is_tried(pool, runs, deadline - now, now))
         return true;
     return error_set(error, ERROR_DEADLINE,
                      "this work takes %.2g s here at best, and its answer is expected within %.2g s; ask for less, or "
@@ -88,15 +100,15 @@ bool pool_check_alone(const struct pool *pool, double flop, bool heavy, uint64_t
 }
 
 /* With the mutex held: whether it can be done in time. */
-static bool can_be_done(const struct pool *pool, const struct job *job, uint64_t now, struct error *error)
+static bool can_be_done(struct pool *pool, const struct job *job, uint64_t now, struct error *error)
 {
     const bool heavy = job->flop > JOB_LIGHT_FLOP;
     const double left = (double)job->deadline - (double)now, wait = wait_ns(pool, heavy, now);
     if (!job->deadline || job->deadline <= now)
         return true;
-    if (!pool_check_alone(pool, job->flop, heavy, job->deadline, now, error))
+    if (!pool_check_alone(pool, job->flop, heavy, false, job->deadline, now, error))
         return false;
-    if ((wait + alone_ns(pool, job->flop, heavy)) / OUTLOOK_MARGIN <= left)
+    if (wait <= 0 || (wait + alone_ns(pool, job->flop, heavy)) / OUTLOOK_MARGIN <= left)
         return true;
     return error_set(
         error, ERROR_OVERLOADED,

@@ -49,6 +49,7 @@ struct pool {
     unsigned heavy_running;
     struct drain drain;
     uint64_t last_light, batch_delay_ns;
+    uint64_t trial_due;          /* when work that seems too much is tried all the same; 0: none was refused yet */
     struct worker *open;         /* workers whose region may have tiles left, oldest first */
     unsigned sleeping, spinning; /* on `work`; after a region, in the hope of the next one */
     bool timekeeper;             /* there is one, which wakes at `alarm_at` */
@@ -95,8 +96,15 @@ void pool_wake(struct pool *pool, struct call call);
 /* Measured times scatter, and who is refused could perhaps have been served: it has to be clear by this factor. */
 #define OUTLOOK_MARGIN 1.5
 
-/* With the mutex held: ERROR_DEADLINE where a job of this much flop, alone, will not be done by `deadline`. */
-bool pool_check_alone(const struct pool *pool, double flop, bool heavy, uint64_t deadline, uint64_t now,
+/* Work that seems too much by itself is tried once in a while where nothing else runs: what says so may be wrong, and
+ * if all such work were refused nothing would ever show it. First after this long, then after so many times the time
+ * that the one that was tried had. */
+#define TRIAL_NS    (1 * CLOCK_SECOND)
+#define TRIAL_SHARE 4
+
+/* With the mutex held: ERROR_DEADLINE where a job of this much flop, alone, will not be done by `deadline`. `runs`: it
+ * is one of those that run. */
+bool pool_check_alone(struct pool *pool, double flop, bool heavy, bool runs, uint64_t deadline, uint64_t now,
                       struct error *error);
 
 /* Whether a busy worker should run a light job: one relaxed load where it need not. */

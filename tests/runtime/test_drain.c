@@ -56,6 +56,17 @@ START_TEST(the_fastest_is_what_is_possible)
 }
 END_TEST
 
+/* It is time that makes it past, not the number of those that read. */
+START_TEST(many_that_only_read_do_not_count_more)
+{
+    struct drain drain = {0};
+    drain_note(&drain, true, 100000000, 1e10);
+    for (unsigned i = 0; i < 1000; i++)
+        drain_note(&drain, true, 2000000, 2e6);
+    ck_assert_double_gt(drain_fastest(&drain), 85);
+}
+END_TEST
+
 START_TEST(jobs_of_unknown_cost_have_a_mean)
 {
     struct drain drain = {0};
@@ -73,6 +84,7 @@ Suite *suite(void)
     tcase_add_loop_test(t, the_rate_is_work_by_time, 0, 2);
     tcase_add_test(t, what_is_long_past_is_forgotten);
     tcase_add_test(t, the_fastest_is_what_is_possible);
+    tcase_add_test(t, many_that_only_read_do_not_count_more);
     tcase_add_test(t, jobs_of_unknown_cost_have_a_mean);
     suite_add_tcase(s, t);
     return s;

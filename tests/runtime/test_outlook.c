@@ -159,6 +159,53 @@ START_TEST(some_work_is_too_much_by_itself)
 }
 END_TEST
 
+/* Jobs that were slow for their size make all look slow. When such work comes again and again and nothing else is done,
+ * the pool finds out. */
+START_TEST(work_that_seems_too_much_is_tried)
+{
+    struct pool *pool = known_pool();
+    _Atomic unsigned done = 0;
+    struct sleeper *job = sleepers(1, &done);
+    const struct timespec pause = {.tv_nsec = 10 * (long)CLOCK_MILLISECOND};
+    bool tried = false;
+    job->job.flop = 1e6 * JOB_FLOP; /* hours, it seems */
+    ck_assert_int_eq(submitted(pool, &job->job, clock_ns() + HOUR), ERROR_DEADLINE);
+    for (uint64_t until = clock_ns() + 60 * CLOCK_SECOND; !tried && clock_ns() < until; nanosleep(&pause, NULL))
+        tried = submitted(pool, &job->job, clock_ns() + HOUR) == ERROR_NONE;
+    ck_assert(tried);
+    await_count(&done, 1);
+    await_rest(pool);
+    /* It was done in no time: now all of its kind is taken. */
+    for (unsigned i = 2; i < 10; i++) {
+        ck_assert_int_eq(submitted(pool, &job->job, clock_ns() + HOUR), ERROR_NONE);
+        await_count(&done, i);
+        await_rest(pool);
+    }
+    pool_free(pool);
+    free(job);
+}
+END_TEST
+
+/* One that has failed is not followed by the next. */
+START_TEST(trials_are_rare)
+{
+    struct pool *pool = known_pool();
+    _Atomic unsigned done = 0;
+    struct sleeper *job = sleepers(1, &done);
+    const struct timespec pause = {.tv_nsec = 10 * (long)CLOCK_MILLISECOND};
+    job->job.flop = 1e6 * JOB_FLOP;
+    job->forgone = true;
+    while (submitted(pool, &job->job, clock_ns() + HOUR) != ERROR_NONE)
+        nanosleep(&pause, NULL);
+    await_count(&done, 1);
+    await_rest(pool);
+    for (uint64_t until = clock_ns() + CLOCK_SECOND + CLOCK_SECOND / 2; clock_ns() < until; nanosleep(&pause, NULL))
+        ck_assert_int_eq(submitted(pool, &job->job, clock_ns() + HOUR), ERROR_DEADLINE);
+    pool_free(pool);
+    free(job);
+}
+END_TEST
+
 /* What is over in no time because it was not done would make the workers look fast. */
 START_TEST(what_was_given_up_is_no_speed)
 {
@@ -192,6 +239,8 @@ Suite *suite(void)
     tcase_add_test(t, what_waits_makes_others_too_late);
     tcase_add_test(t, what_is_withdrawn_does_not_wait);
     tcase_add_test(t, some_work_is_too_much_by_itself);
+    tcase_add_test(t, work_that_seems_too_much_is_tried);
+    tcase_add_test(t, trials_are_rare);
     tcase_add_test(t, what_was_given_up_is_no_speed);
     suite_add_tcase(s, t);
     return s;
