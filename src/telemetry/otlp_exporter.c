@@ -19,8 +19,9 @@
 #define MOST_PAUSE  (32 * CLOCK_SECOND)
 #define MOST_TRIES  6 /* of one batch: about half a minute */
 
-/* Of a collector's answer; what is behind is not looked at. */
-#define ANSWER_BYTES 4096
+/* Of a collector's answer; what is behind is not looked at, and one that goes on and on is not read. */
+#define ANSWER_BYTES      4096
+#define ANSWER_BYTES_MOST ((size_t)1 << 20)
 
 struct otlp_exporter {
     pthread_t thread;
@@ -30,12 +31,12 @@ struct otlp_exporter {
     CURLM *multi;
     CURL *easy;
     struct curl_slist *headers;
-    char answer[ANSWER_BYTES]; /* [answer_length] */
-    size_t answer_length;
-    char fault[CURL_ERROR_SIZE]; /* why there is no answer */
-    unsigned failures;           /* of requests, one behind the other */
-    bool failing;                /* the log has been told */
-    _Atomic uint64_t stop_by;    /* clock_ns() by which all has to be over */
+    char answer[ANSWER_BYTES];         /* [answer_length] */
+    size_t answer_length, answer_came; /* kept; in all */
+    char fault[CURL_ERROR_SIZE];       /* why there is no answer */
+    unsigned failures;                 /* of requests, one behind the other */
+    bool failing;                      /* the log has been told */
+    _Atomic uint64_t stop_by;          /* clock_ns() by which all has to be over */
 };
 
 /* ---- one request */
@@ -46,7 +47,8 @@ static size_t take_answer(char *data, size_t size, size_t count, void *context)
     const size_t bytes = size * count, taken = size_min(bytes, ANSWER_BYTES - exporter->answer_length);
     memcpy(exporter->answer + exporter->answer_length, data, taken);
     exporter->answer_length += taken;
-    return bytes;
+    exporter->answer_came += bytes;
+    return exporter->answer_came <= ANSWER_BYTES_MOST ? bytes : 0; /* 0: the request has failed */
 }
 
 /* Runs the transfer until it is over, or stop_by is. */
@@ -75,7 +77,7 @@ enum outcome { SENT, LATER, REFUSED };
 static enum outcome post(struct otlp_exporter *exporter, const struct text *document, long *status, uint64_t *pause)
 {
     curl_off_t seconds = 0;
-    exporter->answer_length = 0;
+    exporter->answer_length = exporter->answer_came = 0;
     exporter->fault[0] = '\0';
     *status = 0;
     *pause = 0;
@@ -84,14 +86,16 @@ static enum outcome post(struct otlp_exporter *exporter, const struct text *docu
     atomic_fetch_add(&exporter->counters->requests, 1);
     const CURLcode result = transfer(exporter);
     if (result != CURLE_OK) {
-        if (!exporter->fault[0])
+        if (exporter->answer_came > ANSWER_BYTES_MOST)
+            strcpy(exporter->fault, "its answer does not end");
+        else if (!exporter->fault[0])
             strncat(exporter->fault, curl_easy_strerror(result), sizeof exporter->fault - 1);
         return LATER;
     }
     curl_easy_getinfo(exporter->easy, CURLINFO_RESPONSE_CODE, status);
     curl_easy_getinfo(exporter->easy, CURLINFO_RETRY_AFTER, &seconds);
     if (seconds > 0)
-        *pause = size_min((uint64_t)seconds * CLOCK_SECOND, MOST_PAUSE);
+        *pause = size_min((uint64_t)seconds, MOST_PAUSE / CLOCK_SECOND) * CLOCK_SECOND;
     if (*status >= 200 && *status < 300)
         return SENT;
     return *status == 429 || *status == 502 || *status == 503 || *status == 504 ? LATER : REFUSED;

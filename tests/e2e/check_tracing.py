@@ -52,7 +52,10 @@ class Collector:
                     self.send_header(name, value)
                 self.send_header("Content-Length", str(len(answer)))
                 self.end_headers()
-                self.wfile.write(answer)
+                try:
+                    self.wfile.write(answer)
+                except ConnectionError: # it was enough
+                    self.close_connection = True
 
             def log_message(self, *_):
                 pass
@@ -259,6 +262,26 @@ def test_retry(binary):
         lines = [line for line in log_of(server, "tracing")]
         check([line["message"] for line in lines] == ["spans cannot be sent", "spans are sent again"], "retry", "log %r" % lines)
         check(lines and lines[0].get("status") == 503, "retry", "log %r" % lines)
+
+
+def test_long_pause(binary):
+    """A collector that asks for centuries has the longest pause there is, not what is left of the number."""
+    with Collector([(503, {"Retry-After": "18446744074"}, b""), (200, {}, b"{}")]) as collector:
+        with Attnd(binary, environment={"ATTND_TRACING_ENDPOINT": collector.base, "ATTND_TRACING_SAMPLE_RATE": "1"}) as server:
+            server.request("GET", "/v1/weights")
+            check(collector.wait(lambda c: len(c.requests) >= 1), "long pause", "nothing came")
+            time.sleep(2)
+            check(len(collector.requests) == 1, "long pause", "it came again at once")
+
+
+def test_endless_answer(binary):
+    """An answer that goes on and on is not read to its end."""
+    with Collector([(200, {}, b"x" * (2 << 20)), (200, {}, b"{}")]) as collector:
+        with Attnd(binary, environment={"ATTND_TRACING_ENDPOINT": collector.base, "ATTND_TRACING_SAMPLE_RATE": "1"}) as server:
+            server.request("GET", "/v1/weights")
+            line = json.loads(server.wait_for_log("spans cannot be sent"))
+            check(line["reason"] == "its answer does not end", "endless answer", "%r" % line)
+            check(collector.wait(lambda c: len(c.requests) >= 2), "endless answer", "the spans were not sent again")
 
 
 def test_refusal(binary):
