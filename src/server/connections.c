@@ -140,7 +140,7 @@ static void enter_locked(struct connections *connections, struct connection *c, 
         pthread_cond_broadcast(&connections->changed);
 }
 
-struct connection *connections_started(struct connections *connections, int descriptor, uint64_t now,
+struct connection *connections_started(struct connections *connections, int descriptor, struct tls *tls, uint64_t now,
                                        uint64_t handshake_deadline, uint64_t idle_deadline)
 {
     const uint64_t deadline = handshake_deadline < idle_deadline ? handshake_deadline : idle_deadline;
@@ -151,6 +151,7 @@ struct connection *connections_started(struct connections *connections, int desc
     if (c) {
         enter_locked(connections, c, CONNECTION_IDLE, now, deadline);
         c->idle_deadline = idle_deadline;
+        c->tls = tls;
     }
     pthread_mutex_unlock(&connections->lock);
     return c;

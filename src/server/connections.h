@@ -78,9 +78,10 @@ void connections_drop(struct connections *connections, struct connection *connec
 /* Acceptor: libmicrohttpd refused it. */
 void connections_forget(struct connections *connections, int descriptor);
 
-/* libmicrohttpd's notifications. connections_started returns NULL for a socket that we did not add;
+/* libmicrohttpd's notifications. connections_started returns NULL for a socket that we did not add; it
+ * takes over the hold on `tls` (NULL: none) when it succeeds, which others see with the connection's first phase;
  * `handshake_deadline` holds until connections_secured, where it is sooner than the other. */
-struct connection *connections_started(struct connections *connections, int descriptor, uint64_t now,
+struct connection *connections_started(struct connections *connections, int descriptor, struct tls *tls, uint64_t now,
                                        uint64_t handshake_deadline, uint64_t idle_deadline);
 void connections_secured(struct connection *connection);
 void connections_closed(struct connections *connections, struct connection *connection);

@@ -266,15 +266,16 @@ static struct connection *begin_connection(struct server *server, struct MHD_Con
     unsigned turn;
     const struct generation *generation = generations_enter(&server->generations, &turn);
     const struct config *config = generation->config;
-    struct tls *tls = generation->settings->tls;
+    struct tls *tls = tls_hold(generation->settings->tls);
     const uint64_t now = clock_ns();
-    struct connection *connection = connections_started(
-        &server->connections, descriptor, now, tls ? clock_after(now, config->server.upload_timeout_s) : CLOCK_NEVER,
-        clock_after(now, config->server.idle_timeout_s));
-    if (connection && tls) {
-        connection->tls = tls_hold(tls);
+    struct connection *connection =
+        connections_started(&server->connections, descriptor, tls, now,
+                            tls ? clock_after(now, config->server.upload_timeout_s) : CLOCK_NEVER,
+                            clock_after(now, config->server.idle_timeout_s));
+    if (!connection)
+        tls_release(tls);
+    else if (tls)
         tls_begin(tls, session_of(mhd), connection);
-    }
     generations_leave(&server->generations, turn);
     return connection;
 }

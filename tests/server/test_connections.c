@@ -29,7 +29,7 @@ static void tear_down(void)
 static struct connection *opened(int descriptor)
 {
     ck_assert(connections_add(&connections, descriptor, &nobody, false));
-    struct connection *c = connections_started(&connections, descriptor, clock_ns(), CLOCK_NEVER, CLOCK_NEVER);
+    struct connection *c = connections_started(&connections, descriptor, NULL, clock_ns(), CLOCK_NEVER, CLOCK_NEVER);
     ck_assert_ptr_nonnull(c);
     return c;
 }
@@ -51,7 +51,21 @@ START_TEST(what_is_never_taken_up_has_a_deadline)
     pthread_mutex_unlock(&connections.lock);
     ck_assert_uint_eq(connections_count(&connections).open, 0);
     ck_assert(connections_close_idle(&connections));
-    ck_assert_ptr_null(connections_started(&connections, pairs[0][0], clock_ns(), CLOCK_NEVER, CLOCK_NEVER));
+    ck_assert_ptr_null(connections_started(&connections, pairs[0][0], NULL, clock_ns(), CLOCK_NEVER, CLOCK_NEVER));
+}
+END_TEST
+
+/* The thread that stops looks at it as soon as it is there: a handshake has longer to begin. */
+START_TEST(what_is_encrypted_is_so_from_the_start)
+{
+    int anything;
+    struct tls *tls = (struct tls *)&anything;
+    ck_assert(connections_add(&connections, pairs[0][0], &nobody, false));
+    const struct connection *c =
+        connections_started(&connections, pairs[0][0], tls, clock_ns(), CLOCK_NEVER, CLOCK_NEVER);
+    ck_assert_ptr_nonnull(c);
+    ck_assert_ptr_eq(c->tls, tls);
+    ck_assert_ptr_null(opened(pairs[1][0])->tls);
 }
 END_TEST
 
@@ -99,6 +113,7 @@ Suite *suite(void)
     TCase *c = tcase_create("connections");
     tcase_add_checked_fixture(c, set_up, tear_down);
     tcase_add_test(c, what_is_never_taken_up_has_a_deadline);
+    tcase_add_test(c, what_is_encrypted_is_so_from_the_start);
     tcase_add_test(c, a_number_that_comes_back_replaces_its_record);
     tcase_add_test(c, the_longest_idle_gives_way_but_none_with_something_to_read);
     tcase_add_test(c, a_request_that_raced_with_the_end_of_reading_counts_again);
