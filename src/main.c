@@ -17,6 +17,7 @@
 #include "weights/registry.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
@@ -360,11 +361,24 @@ static void spare_addresses(void)
 #endif
 }
 
+/* Whoever starts it may have closed its first descriptors. What was opened next would have their numbers, and the log
+ * would be written into a client's connection. */
+static void open_standard_descriptors(void)
+{
+    int descriptor;
+    do
+        descriptor = open("/dev/null", O_RDWR);
+    while (descriptor >= 0 && descriptor <= STDERR_FILENO);
+    if (descriptor >= 0)
+        close(descriptor);
+}
+
 int main(int argc, char **argv)
 {
     struct command_line line;
     struct error error;
     int code = EXIT_STOPPED;
+    open_standard_descriptors();
     return_large_pieces();
     spare_addresses();
     if (!command_line_parse(argc, argv, &line, &error)) {

@@ -186,6 +186,16 @@ class ServiceManager(unittest.TestCase):
             process.send_signal(number)
             self.assertEqual(process.wait(PATIENCE), 0)
 
+    def test_closed_descriptors_are_nobody_elses(self):
+        """Whoever has closed standard input, output and error finds nothing of the server's under their numbers."""
+        process = subprocess.Popen(["sh", "-c", 'exec "$0" --listen 127.0.0.1:0 <&- >&- 2>&-', BINARY], env={**os.environ, "NOTIFY_SOCKET": self.manager.path})
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.manager.hear("READY=1")
+        self.assertEqual([os.readlink("/proc/%d/fd/%d" % (process.pid, n)) for n in range(3)], [os.devnull] * 3)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(PATIENCE), 0)
+
     def test_a_reload_waits_while_it_loads(self):
         process, holder = self.loading()
         process.send_signal(signal.SIGHUP)
