@@ -169,7 +169,10 @@ class ServiceManager(unittest.TestCase):
         os.mkfifo(pipe)
         holder = os.open(pipe, os.O_RDWR)
         self.addCleanup(os.close, holder)
-        process = subprocess.Popen([BINARY, "--config", pipe, "--listen", "127.0.0.1:0"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        # Without variables for the tests themselves, of which attnd would warn.
+        own = {name: value for name, value in os.environ.items() if not name.startswith("ATTND_")}
+        process = subprocess.Popen([BINARY, "--config", pipe, "--listen", "127.0.0.1:0"], env=own, stdin=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
