@@ -3,6 +3,7 @@
 
 #include "analysis/live_similarity.h"
 #include "base/nearest.h"
+#include "base/percent.h"
 
 #include <ctype.h>
 #include <limits.h>
@@ -16,34 +17,6 @@
 
 #define PARAMETER_NAME(code, name) name,
 static const char *const names[LIVE_PARAMETER_COUNT] = {LIVE_PARAMETERS(PARAMETER_NAME)};
-
-static int hex_value(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
-/* Percent-decodes to `to` [capacity]; false for a broken escape, a NUL, or too long a text. */
-static bool decode(const char *from, size_t length, char *to, size_t capacity)
-{
-    size_t written = 0;
-    for (size_t i = 0; i < length; i++) {
-        int value = (unsigned char)from[i];
-        if (value == '%') {
-            const int high = length - i > 2 ? hex_value(from[i + 1]) : -1;
-            const int low = length - i > 2 ? hex_value(from[i + 2]) : -1;
-            value = high < 0 || low < 0 ? 0 : high << 4 | low;
-            i += 2;
-        }
-        if (value == 0 || written + 1 >= capacity)
-            return false;
-        to[written++] = (char)value;
-    }
-    to[written] = '\0';
-    return true;
-}
 
 static bool wrong(enum live_parameter parameter, const char *value, struct error *error, const char *expected)
 {
@@ -235,7 +208,7 @@ static bool read_parameter(const char *at, size_t length, unsigned allowed, unsi
     char name[64], value[VALUE_BYTES];
     const char *equals = memchr(at, '=', length), *behind = equals ? equals + 1 : at + length;
     const size_t name_length = (size_t)((equals ? equals : at + length) - at);
-    if (!decode(at, name_length, name, sizeof name))
+    if (!percent_decode(at, name_length, name, sizeof name))
         return error_set(error, ERROR_INVALID, "a query parameter's name is broken or too long");
     size_t i = 0;
     while (i < LIVE_PARAMETER_COUNT && !((allowed >> i & 1) && strcmp(names[i], name) == 0))
@@ -245,7 +218,7 @@ static bool read_parameter(const char *at, size_t length, unsigned allowed, unsi
     if (*seen >> i & 1)
         return error_set(error, ERROR_INVALID, "query parameter %s is given twice", name);
     *seen |= 1u << i;
-    if (!decode(behind, (size_t)(at + length - behind), value, sizeof value))
+    if (!percent_decode(behind, (size_t)(at + length - behind), value, sizeof value))
         return error_set(error, ERROR_INVALID, "query parameter %s: the value is broken or too long", name);
     return read_value((enum live_parameter)i, value, config, heads, query, error);
 }

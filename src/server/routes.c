@@ -1,5 +1,6 @@
 #include "server/routes.h"
 
+#include "base/percent.h"
 #include "server/admin.h"
 #include "server/endpoints.h"
 
@@ -70,34 +71,6 @@ const char *route_path(const char *target, size_t *length)
     return target;
 }
 
-static int hex_value(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
-/* Percent-decodes one path segment to `to`, which it may fill up to its own length, and a NUL. The byte behind that;
- * NULL for a broken escape or a NUL. */
-static char *decode_segment(const char *segment, size_t length, char *to)
-{
-    for (size_t i = 0; i < length; i++) {
-        int value = (unsigned char)segment[i];
-        if (segment[i] == '%') {
-            int high = length - i > 2 ? hex_value(segment[i + 1]) : -1;
-            int low = length - i > 2 ? hex_value(segment[i + 2]) : -1;
-            value = high < 0 || low < 0 ? 0 : high << 4 | low;
-            i += 2;
-        }
-        if (value == 0)
-            return NULL;
-        *to++ = (char)value;
-    }
-    *to++ = '\0';
-    return to;
-}
-
 /* Part of a path. */
 struct span {
     const char *at;
@@ -133,7 +106,7 @@ static bool take_parameters(struct request *request, const struct span spans[REQ
 {
     char *to = request->target + strlen(request->target) + 1;
     for (unsigned i = 0; i < REQUEST_MAX_PARAMETERS && spans[i].length; i++) {
-        char *behind = decode_segment(spans[i].at, spans[i].length, to);
+        char *behind = percent_decode(spans[i].at, spans[i].length, to, spans[i].length + 1);
         if (!behind)
             return false;
         request->parameters[i] = to;

@@ -4,6 +4,7 @@
 #include "telemetry/otlp_settings.h"
 
 #include "base/http_url.h"
+#include "base/percent.h"
 #include "telemetry/trace_ids.h"
 
 #include <errno.h>
@@ -43,30 +44,6 @@ static void warn_of_value(struct otlp_settings *settings, const char *name, cons
 
 /* ---- lists of "key=value,key=value", values percent-encoded */
 
-static int hex_value(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
-}
-
-/* Decodes text [length] into `to` [length + 1], or where it lies. False where a % stands before no two digits, or for a
- * NUL. */
-static bool percent_decode(char *to, const char *text, size_t length)
-{
-    for (size_t i = 0; i < length; i++) {
-        if (text[i] == '%') {
-            if (length - i < 3 || hex_value(text[i + 1]) < 0 || hex_value(text[i + 2]) < 0 ||
-                (text[i + 1] == '0' && text[i + 2] == '0'))
-                return false;
-            *to++ = (char)(hex_value(text[i + 1]) << 4 | hex_value(text[i + 2]));
-            i += 2;
-        } else {
-            *to++ = text[i];
-        }
-    }
-    *to = '\0';
-    return true;
-}
-
 static const char *trim(const char *from, const char *to, size_t *length)
 {
     while (from < to && (*from == ' ' || *from == '\t'))
@@ -93,8 +70,8 @@ static enum list_end read_list(const char *text,
         const char *key = trim(at, equals ? equals : stop, &key_length);
         const char *value = trim(equals ? equals + 1 : stop, stop, &value_length);
         char *decoded = buffer + key_length + 1;
-        if (equals && key_length && percent_decode(buffer, key, key_length) &&
-            percent_decode(decoded, value, value_length))
+        if (equals && key_length && percent_decode(key, key_length, buffer, key_length + 1) &&
+            percent_decode(value, value_length, decoded, value_length + 1))
             end = add(context, buffer, decoded);
         else if (equals || key_length)
             end = LIST_WRONG;
