@@ -1,4 +1,5 @@
-/* Monotonic time in nanoseconds: for durations and deadlines, never for dates. */
+/* Monotonic time in nanoseconds, for durations and deadlines, never for dates; and the wall's clock, for dates alone.
+ */
 #ifndef ATTND_BASE_CLOCK_H
 #define ATTND_BASE_CLOCK_H
 
@@ -23,6 +24,14 @@ static inline uint64_t clock_coarse_ns(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    return (uint64_t)now.tv_sec * CLOCK_SECOND + (uint64_t)now.tv_nsec;
+}
+
+/* The wall's clock, since 1970; it may be set back. */
+static inline uint64_t clock_wall_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
     return (uint64_t)now.tv_sec * CLOCK_SECOND + (uint64_t)now.tv_nsec;
 }
 

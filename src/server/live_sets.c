@@ -2,11 +2,11 @@
 #include "server/live_sets.h"
 
 #include "base/clock.h"
+#include "base/hex.h"
 #include "base/size.h"
 #include "telemetry/log.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -176,18 +176,16 @@ bool live_sets_update(struct live_sets *sets, const struct config *config, const
 struct live_sets *live_sets_create(const struct server_parts *parts)
 {
     struct live_sets *sets = calloc(1, sizeof *sets);
-    unsigned char seed[16];
-    struct timespec now;
+    uint64_t seed[2] = {0};
     if (!sets)
         return NULL;
     *sets = (struct live_sets){.parts = parts, .epoch_at = clock_ns()};
     pthread_mutex_init(&sets->lock, NULL);
-    clock_gettime(CLOCK_REALTIME, &now);
-    sets->epoch_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    sets->epoch_ms = clock_wall_ns() / CLOCK_MILLISECOND;
     if (getrandom(seed, sizeof seed, 0) != (ssize_t)sizeof seed)
-        memcpy(seed, &sets->epoch_at, sizeof sets->epoch_at); /* never, for so few bytes */
-    for (size_t i = 0; i < sizeof seed; i++)
-        snprintf(sets->instance + 2 * i, 3, "%02x", seed[i]);
+        seed[0] = sets->epoch_at; /* never, for so few bytes */
+    hex_write(sets->instance, seed[0]);
+    hex_write(sets->instance + 16, seed[1]);
     return sets;
 }
 

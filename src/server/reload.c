@@ -1,6 +1,7 @@
 /* Requests and signals leave word, one thread reads, and puts a new generation in front. */
 #include "server/reload.h"
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "config/changes.h"
 #include "server/context.h"
@@ -14,7 +15,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 /* ---- what both kinds of reload do */
@@ -77,19 +77,12 @@ static void end(struct reading *reading)
     faults_free(&reading->warnings);
 }
 
-static uint64_t now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 static void count(struct server *server, bool succeeded)
 {
     struct reload_counts *counts = &server->reload.counts;
     atomic_fetch_add(succeeded ? &counts->succeeded : &counts->failed, 1);
     if (succeeded)
-        atomic_store(&counts->succeeded_ms, now_ms());
+        atomic_store(&counts->succeeded_ms, clock_wall_ns() / CLOCK_MILLISECOND);
 }
 
 /* Loads what the configuration names and checks that it can be served. */
@@ -323,7 +316,7 @@ bool reload_start(struct server *server, struct error *error)
     struct reload *reload = &server->reload;
     pthread_mutex_init(&reload->lock, NULL);
     pthread_cond_init(&reload->changed, NULL);
-    atomic_store(&reload->counts.succeeded_ms, now_ms());
+    atomic_store(&reload->counts.succeeded_ms, clock_wall_ns() / CLOCK_MILLISECOND);
     int failed = pthread_create(&reload->thread, NULL, reload_main, server);
     if (failed)
         return error_set(error, ERROR_IO, "cannot start the thread that reloads: %s", strerror(failed));

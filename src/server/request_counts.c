@@ -202,9 +202,7 @@ void request_counts_read(struct request_counts *counts, struct request_totals *t
 void request_counts_read_exemplars(struct request_counts *counts, duration_exemplars exemplars[ROUTES_MOST + 1])
 {
     struct exemplar *to = exemplars[0];
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    const uint64_t epoch = (uint64_t)now.tv_sec * CLOCK_SECOND + (uint64_t)now.tv_nsec - clock_ns();
+    const uint64_t epoch = clock_wall_ns() - clock_ns();
     memset(exemplars, 0, (ROUTES_MOST + 1) * sizeof *exemplars);
     for (size_t i = 0; i < counts->n_shards; i++) {
         struct shard *shard = &counts->shards[i];

@@ -117,9 +117,7 @@ static struct trace_interval stage(uint64_t began, double us, uint64_t epoch)
 static void take_times(struct trace_record *record, const struct request *request, uint64_t ended)
 {
     const struct timing *t = &request->timing;
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    const uint64_t epoch = (uint64_t)now.tv_sec * CLOCK_SECOND + (uint64_t)now.tv_nsec - clock_ns();
+    const uint64_t epoch = clock_wall_ns() - clock_ns();
     record->request = (struct trace_interval){request->arrived + epoch, ended + epoch};
     record->stages[TRACE_PARSE] = stage(t->parse_began, t->parse_us, epoch);
     record->stages[TRACE_QUEUE] = stage(t->queue_began, t->queue_us, epoch);

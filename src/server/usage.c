@@ -51,7 +51,6 @@ void usage_end(const struct request *request, uint64_t ended)
 {
     const struct timing *timing = &request->timing;
     struct usage *usage = request->usage;
-    struct timespec now;
     if (!usage)
         return;
     const uint64_t total = ended - request->arrived;
@@ -69,7 +68,5 @@ void usage_end(const struct request *request, uint64_t ended)
         add(&usage->failed, 1);
         add(&usage->failed_ns, total);
     }
-    clock_gettime(CLOCK_REALTIME, &now);
-    atomic_store_explicit(&usage->last_ms, (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000,
-                          memory_order_relaxed);
+    atomic_store_explicit(&usage->last_ms, clock_wall_ns() / CLOCK_MILLISECOND, memory_order_relaxed);
 }

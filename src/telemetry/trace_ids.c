@@ -1,12 +1,12 @@
 /* The generator is xoshiro256++ (Blackman and Vigna, "Scrambled linear pseudorandom number generators", 2021). */
 #include "telemetry/trace_ids.h"
 
+#include "base/clock.h"
 #include "base/hex.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/random.h>
-#include <time.h>
 
 static _Thread_local uint64_t state[4];
 static _Thread_local bool seeded;
@@ -25,9 +25,7 @@ static void seed_generator(void)
     if (getrandom(state, sizeof state, GRND_NONBLOCK) != (ssize_t)sizeof state) {
         /* Only before the kernel has any entropy: the time and the number of the thread are what is left. */
         static _Atomic uint64_t count;
-        struct timespec now;
-        clock_gettime(CLOCK_REALTIME, &now);
-        uint64_t seed = (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+        uint64_t seed = clock_wall_ns();
         seed ^= atomic_fetch_add(&count, 1) << 56;
         for (unsigned i = 0; i < 4; i++)
             state[i] = spread(&seed);
