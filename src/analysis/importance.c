@@ -42,7 +42,7 @@ struct run {
     const struct forward_result *result;
     const struct pair_kernels *kernels;
     enum importance_method method;
-    size_t columns, stride;               /* that a head reaches; the same, padded with zeros */
+    size_t stride;                        /* columns that a head reaches, padded with zeros */
     const uint8_t *scored;                /* [B, Tq] */
     float *contributions;                 /* [num_heads, block_rows, stride] */
     double *squares;                      /* [num_heads] ||c_h||^2; norm: not used */
@@ -365,7 +365,6 @@ bool importance_run(const struct attention_layer *layer, const struct forward_in
         .result = result,
         .kernels = pair_kernels_of(isa_chosen()),
         .method = method,
-        .columns = head_output_columns(shape),
         .stride = contribution_stride(shape),
         .scored = pieces[SCORED],
         .contributions = pieces[CONTRIBUTIONS],
@@ -375,7 +374,7 @@ bool importance_run(const struct attention_layer *layer, const struct forward_in
         .row_squares = pieces[ROW_SQUARES],
         .row_parts = pieces[ROW_PARTS],
     };
-    if (run.stride > run.columns)
+    if (run.stride > head_output_columns(shape))
         memset(run.contributions, 0, bytes[CONTRIBUTIONS]);
     if (plan)
         gram_clear(&gram);
