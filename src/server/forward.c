@@ -44,11 +44,10 @@ static const struct forward_form *form_of(const struct forward_job *job)
 static bool within_limits(struct forward_job *job, struct error *error)
 {
     job->flop = forward_flop(&job->set->shape, &job->input);
-    return forward_job_check_flop(job, job->flop, error) &&
+    return forward_job_check_flop(job, error) &&
            form_of(job)->bytes(job->asked, &job->set->shape, &job->input, &job->answer_bytes, error) &&
-           forward_job_check_answer(job, job->answer_bytes,
-                                    "ask for less with return, include_heads, top_k or encoding, or raise the setting",
-                                    error);
+           forward_job_check_answer(
+               job, true, "ask for less with return, include_heads, top_k or encoding, or raise the setting", error);
 }
 
 bool forward_reserve(struct forward_job *job, struct error *error)

@@ -70,9 +70,9 @@ void forward_job_give_scratch(struct forward_job *job, struct forward_scratch *s
     request_give_memory(job->request, scratch->bytes, &scratch->arena);
 }
 
-bool forward_job_check_flop(const struct forward_job *job, double flop, struct error *error)
+bool forward_job_check_flop(const struct forward_job *job, struct error *error)
 {
-    const double limit = job->request->generation->config->limits.max_request_gflop, gflop = flop / 1e9;
+    const double limit = job->request->generation->config->limits.max_request_gflop, gflop = job->flop / 1e9;
     if (gflop > limit)
         return error_set(error, ERROR_TOO_LARGE,
                          "this is %.6g Gflop of work, over limits.max_request_gflop (%g); ask for less at once", gflop,
@@ -80,13 +80,15 @@ bool forward_job_check_flop(const struct forward_job *job, double flop, struct e
     return true;
 }
 
-bool forward_job_check_answer(const struct forward_job *job, size_t bytes, const char *remedy, struct error *error)
+bool forward_job_check_answer(const struct forward_job *job, bool counted, const char *remedy, struct error *error)
 {
     const struct config *config = job->request->generation->config;
-    if (bytes > (size_t)config->limits.max_response_bytes)
+    if (!counted)
+        return error_set(error, ERROR_TOO_LARGE, "the answer is larger than any memory");
+    if (job->answer_bytes > (size_t)config->limits.max_response_bytes)
         return error_set(error, ERROR_TOO_LARGE,
-                         "the answer would take up to %zu bytes, over limits.max_response_bytes (%lld); %s", bytes,
-                         (long long)config->limits.max_response_bytes, remedy);
+                         "the answer would take up to %zu bytes, over limits.max_response_bytes (%lld); %s",
+                         job->answer_bytes, (long long)config->limits.max_response_bytes, remedy);
     return true;
 }
 

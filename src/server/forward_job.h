@@ -70,10 +70,11 @@ void forward_job_begin(struct request *request, const struct forward_route *rout
 /* Microseconds from the last call's `now` (clock_ns) to this one's. */
 double forward_job_stage_us(struct forward_job *job, uint64_t now);
 
-/* ERROR_TOO_LARGE for more work than limits.max_request_gflop. */
-bool forward_job_check_flop(const struct forward_job *job, double flop, struct error *error);
-/* ERROR_TOO_LARGE for a longer answer than limits.max_response_bytes; `remedy`: what the client can do about it. */
-bool forward_job_check_answer(const struct forward_job *job, size_t bytes, const char *remedy, struct error *error);
+/* ERROR_TOO_LARGE for more work, job->flop, than limits.max_request_gflop. */
+bool forward_job_check_flop(const struct forward_job *job, struct error *error);
+/* ERROR_TOO_LARGE for a longer answer, job->answer_bytes, than limits.max_response_bytes, or where its bytes overflow
+ * (not `counted`); `remedy`: what the client can do about it. */
+bool forward_job_check_answer(const struct forward_job *job, bool counted, const char *remedy, struct error *error);
 
 /* ERROR_TOO_LARGE where the sizes of what is to be computed overflow. Always false. */
 bool forward_job_too_large(struct error *error);

@@ -31,12 +31,11 @@ static bool within_limits(struct forward_job *forward, struct error *error)
     const struct attention_shape *shape = &forward->set->shape;
     forward->flop = forward_flop(shape, &forward->input) +
                     importance_flop(shape, &forward->input, job->asked.method, job->asked.prune_plan);
-    if (!forward_job_check_flop(forward, forward->flop, error))
+    if (!forward_job_check_flop(forward, error))
         return false;
-    if (!importance_answer_bytes(&job->asked, shape->num_heads, forward->set->name, &forward->answer_bytes))
-        return error_set(error, ERROR_TOO_LARGE, "the answer is larger than any memory");
-    return forward_job_check_answer(forward, forward->answer_bytes, "leave prune_plan out, or raise the setting",
-                                    error);
+    const bool counted =
+        importance_answer_bytes(&job->asked, shape->num_heads, forward->set->name, &forward->answer_bytes);
+    return forward_job_check_answer(forward, counted, "leave prune_plan out, or raise the setting", error);
 }
 
 static bool reserve(struct forward_job *forward, struct error *error)

@@ -36,17 +36,15 @@ static bool within_limits(struct forward_job *forward, struct error *error)
     if (!links_request_check_tokens(&job->asked, input, error))
         return false;
     forward->flop = maps_job_flop(&job->maps) + head_links_flop(input, job->maps.num_heads);
-    if (!forward_job_check_flop(forward, forward->flop, error))
+    if (!forward_job_check_flop(forward, error))
         return false;
     if (!tensor_bytes(pairs, 3, 1, &most)) /* a head has no more links */
         most = SIZE_MAX;
     job->found.top_k = size_min(job->asked.top_k, most);
     job->found.min_weight = (float)job->asked.min_weight;
-    if (!links_answer_bytes(&job->asked, job->maps.num_heads, job->found.top_k, maps_job_weights(&job->maps),
-                            &forward->answer_bytes))
-        return error_set(error, ERROR_TOO_LARGE, "the answer is larger than any memory");
-    return forward_job_check_answer(forward, forward->answer_bytes, "ask for fewer links (top_k), or raise the setting",
-                                    error);
+    const bool counted = links_answer_bytes(&job->asked, job->maps.num_heads, job->found.top_k,
+                                            maps_job_weights(&job->maps), &forward->answer_bytes);
+    return forward_job_check_answer(forward, counted, "ask for fewer links (top_k), or raise the setting", error);
 }
 
 static bool reserve(struct forward_job *forward, struct error *error)

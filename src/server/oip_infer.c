@@ -41,9 +41,9 @@ static bool within_limits(struct forward_job *job, struct error *error)
     const struct oip_request *asked = &call_of(job)->asked;
     job->flop = forward_flop(&job->set->shape, &job->input);
     job->raw_answer = oip_answer_is_raw(asked);
-    return forward_job_check_flop(job, job->flop, error) &&
+    return forward_job_check_flop(job, error) &&
            oip_answer_bytes(asked, &job->set->shape, &job->input, &job->answer_bytes, error) &&
-           forward_job_check_answer(job, job->answer_bytes,
+           forward_job_check_answer(job, true,
                                     "ask for less with outputs, include_heads or top_k, take them as binary_data, or "
                                     "raise the setting",
                                     error);

@@ -39,11 +39,11 @@ static bool within_limits(struct forward_job *forward, struct error *error)
     forward->flop =
         maps_job_flop(&job->maps) + head_similarity_flop(&job->asked.question, num_heads, input->batch,
                                                          input->query_length, input->key_length, output_width(forward));
-    if (!forward_job_check_flop(forward, forward->flop, error))
+    if (!forward_job_check_flop(forward, error))
         return false;
-    if (!similarity_answer_bytes(&job->asked, num_heads, maps_job_weights(&job->maps), &forward->answer_bytes))
-        return error_set(error, ERROR_TOO_LARGE, "the answer is larger than any memory");
-    return forward_job_check_answer(forward, forward->answer_bytes, "send fewer heads, or raise the setting", error);
+    const bool counted =
+        similarity_answer_bytes(&job->asked, num_heads, maps_job_weights(&job->maps), &forward->answer_bytes);
+    return forward_job_check_answer(forward, counted, "send fewer heads, or raise the setting", error);
 }
 
 static bool reserve(struct forward_job *forward, struct error *error)

@@ -31,13 +31,11 @@ static bool within_limits(struct forward_job *forward, struct error *error)
     maps_job_begin(&job->maps);
     const size_t n_heads = maps_job_heads(&job->maps);
     forward->flop = maps_job_flop(&job->maps) + head_statistics_flop(&forward->input, n_heads);
-    if (!forward_job_check_flop(forward, forward->flop, error))
+    if (!forward_job_check_flop(forward, error))
         return false;
-    if (!stats_answer_bytes(&job->asked, &forward->input, n_heads, maps_job_weights(&job->maps),
-                            &forward->answer_bytes))
-        return error_set(error, ERROR_TOO_LARGE, "the answer is larger than any memory");
-    return forward_job_check_answer(forward, forward->answer_bytes, "leave per_position out, or raise the setting",
-                                    error);
+    const bool counted =
+        stats_answer_bytes(&job->asked, &forward->input, n_heads, maps_job_weights(&job->maps), &forward->answer_bytes);
+    return forward_job_check_answer(forward, counted, "leave per_position out, or raise the setting", error);
 }
 
 static bool reserve(struct forward_job *forward, struct error *error)
