@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "engine/attention.h"
 #include "engine/parallel.h"
+#include "engine/rules.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,25 +36,39 @@ struct forward_input {
     /* [H, Tq, Tk], or [B, H, Tq, Tk]; NULL: none. Added to the scaled scores. -infinity hides a key, as do values far
      * below the others; a row whose allowed keys all have such finite values is still normalised. */
     const float *bias;
-    bool bias_per_sequence; /* bias has the B axis */
-    const float *head_mask; /* [H]; NULL: all 1 */
-    bool observed;          /* its weights are shown to the observer of forward_run_observed; it takes more memory */
+    bool bias_per_sequence;              /* bias has the B axis */
+    const float *head_mask;              /* [H]; NULL: all 1 */
+    const struct attention_rules *rules; /* NULL: none. The same for all inputs that are computed together */
+    const uint32_t *position_ids; /* [Tq], or [B, Tq]: where tokens stand for rules.h's position; self-attention only.
+                                     NULL: in order */
+    bool positions_per_sequence;  /* position_ids has the B axis */
+    bool observed; /* its weights are shown to the observer of forward_run_observed; it takes more memory */
 };
 
 /* What is wanted: buffers of the caller, NULL for what is not. All of them are written whole. Row-major, with the B
  * axis. */
 struct forward_result {
-    float *output;    /* [B, Tq, d_model] */
-    float *attention; /* [B, n_maps, Tq, Tk] */
+    float *output;    /* [B, Tq, d_model]; with dropout the mean over its samples */
+    float *attention; /* [B, n_maps, Tq, forward_map_columns] */
     float *heads;     /* [B, n_maps, Tq, d_v]: Z, before head_mask */
     float *query;     /* [B, num_heads, Tq, d_k]: projections, with bias, before scale */
     float *key;       /* [B, num_heads, Tk, d_k]: each query head's own copy, also where heads share keys */
     float *value;     /* [B, num_heads, Tk, d_v]; the same */
     const uint32_t *include_heads; /* [n_maps], each < num_heads; NULL: all heads in order (n_maps = num_heads) */
     size_t n_maps;
-    size_t fully_masked_rows; /* out: computed query rows that mask and causal leave no key, once per sequence, not per
-                                 head */
+    float *output_std;        /* [B, Tq, d_model]: over the samples of dropout; NULL without */
+    uint8_t *heads_used;      /* [B, num_heads]: 1 for a head that keep_heads has kept; NULL without */
+    size_t fully_masked_rows; /* out: computed query rows that mask, causal and pattern leave no key, once per sequence,
+                                 not per head */
+    bool approximate;         /* out: the maps need not be distributions over keys (low_rank) */
 };
+
+/* Columns of a map: Tk, under linformer its projected keys. */
+static inline size_t forward_map_columns(const struct forward_input *input)
+{
+    return input->rules && input->rules->low_rank.kind == LOW_RANK_LINFORMER ? input->rules->low_rank.projected_keys
+                                                                             : input->key_length;
+}
 
 /* Floating-point operations of the products (multiply and add count as two), for limits and queueing. An upper bound:
  * neither padding nor masks nor causal are taken off. Saturates at DBL_MAX. */
