@@ -168,8 +168,17 @@ void answer_free(struct answer *a)
 
 struct forward_result answer_result(const struct problem *p, const struct answer *a)
 {
-    return (struct forward_result){a->output, a->attention,     a->heads,  a->query, a->key,
-                                   a->value,  p->include_heads, p->n_maps, SIZE_MAX};
+    return (struct forward_result){
+        .output = a->output,
+        .attention = a->attention,
+        .heads = a->heads,
+        .query = a->query,
+        .key = a->key,
+        .value = a->value,
+        .include_heads = p->include_heads,
+        .n_maps = p->n_maps,
+        .fully_masked_rows = SIZE_MAX,
+    };
 }
 
 double worst_error(const float *a, const float *b, size_t count, double tolerance)
