@@ -5,7 +5,7 @@
  * in place, copied to the map where one is wanted, and multiplied with the values; 1 / sum is applied to what leaves
  * the tile. Nothing T x T exists but the maps. */
 
-#include "engine/batch.h"
+#include "engine/attend.h"
 
 #include "base/size.h"
 
@@ -16,32 +16,7 @@
  * read less often, though the tile leaves L2 where keys are many. */
 #define OBSERVED_TILE_ROWS ((size_t)48)
 
-/* One lane's memory: this, then its arrays. */
-struct lane {
-    size_t packed_sequence, packed_kv_head; /* whose keys and values the panels hold; SIZE_MAX: nobody's */
-    float *key_panels;                      /* packed [d_k, n_keys] */
-    float *value_panels;                    /* packed [n_keys, d_v] */
-    float *tile;                            /* [lane_tiles][tile_rows, n_keys], rows batch_tile_stride apart */
-    float *z;                               /* [tile_rows, d_v], rows kernel_padded(d_v) apart */
-    float *inverse;                         /* [lane_tiles][kernel_padded(tile_rows)]: 1 / sum of the row's weights */
-    float *logs;                            /* [kernel_padded(tile_rows)] sum of weight * ln weight: for observers */
-    float *bias_row, *map_row;              /* [n_keys]; NULL unless a sequence has holes */
-};
-
-/* The rows a lane works on, of one head. */
-struct block {
-    const struct batch *batch;
-    const struct sequence *sequence;
-    const struct lane *lane;
-    size_t head, first_row, n_rows;
-    size_t n_keys; /* computed: up to the last row's causal limit, at least 1 */
-    size_t tile_stride;
-    float *tile, *inverse;                  /* the lane's, for this head */
-    float *logs;                            /* the lane's, for these rows; NULL: not observed */
-    const float *key_panels, *value_panels; /* packed [d_k, n_keys], [n_keys, d_v] */
-};
-
-enum { ARRAYS = 8 };
+enum { ARRAYS = 9 };
 
 static bool lane_arrays(const struct attention_shape *shape, const struct batch_extent *extent, size_t bytes[ARRAYS])
 {
@@ -54,7 +29,8 @@ static bool lane_arrays(const struct attention_shape *shape, const struct batch_
            tensor_bytes((size_t[]){extent->tile_rows, padded_d_v}, 2, element, &bytes[3]) &&
            tensor_bytes((size_t[]){extent->lane_tiles, kernel_padded(extent->tile_rows)}, 2, element, &bytes[4]) &&
            tensor_bytes(&row, 1, element, &bytes[5]) && tensor_bytes(&row, 1, element, &bytes[6]) &&
-           tensor_bytes((size_t[]){kernel_padded(extent->tile_rows)}, 1, element, &bytes[7]);
+           tensor_bytes((size_t[]){extent->lane_tiles, kernel_padded(extent->tile_rows)}, 2, element, &bytes[7]) &&
+           sparse_lane_bytes(extent, &bytes[8]);
 }
 
 bool attend_lane_bytes(const struct attention_shape *shape, const struct batch_extent *extent, size_t *bytes)
@@ -81,10 +57,12 @@ static void open_lane(const struct batch *batch, unsigned lane)
     struct arena memory = {.base = batch->lanes + lane * batch->lane_bytes, .capacity = batch->lane_bytes};
     struct lane *l = arena_take(&memory, sizeof *l);
     *l = (struct lane){.packed_sequence = SIZE_MAX};
-    float **const arrays[ARRAYS] = {&l->key_panels, &l->value_panels, &l->tile,    &l->z,
-                                    &l->inverse,    &l->bias_row,     &l->map_row, &l->logs};
-    for (size_t i = 0; i < ARRAYS; i++)
+    float **const arrays[ARRAYS - 1] = {&l->key_panels, &l->value_panels, &l->tile,    &l->z,
+                                        &l->inverse,    &l->bias_row,     &l->map_row, &l->logs};
+    for (size_t i = 0; i < ARRAYS - 1; i++)
         *arrays[i] = arena_take(&memory, bytes[i]);
+    if (bytes[ARRAYS - 1] > 0)
+        l->sparse = sparse_lane_open(&batch->extent, arena_take(&memory, bytes[ARRAYS - 1]));
 }
 
 /* a / b without the processor's division, which a small unit would wait for, where b is 1 more often than not. */
@@ -129,8 +107,7 @@ static size_t head_panel_floats(const struct attention_shape *shape, const struc
     return head_key_floats(shape, s) + s->n_keys * kernel_padded(shape->d_v);
 }
 
-/* Lets the block have the panels of its head. */
-static void choose_panels(struct block *b, struct lane *lane)
+void attend_choose_panels(struct block *b, struct lane *lane)
 {
     const struct batch *batch = b->batch;
     const struct attention_shape *shape = &batch->layer->shape;
@@ -150,7 +127,7 @@ static void choose_panels(struct block *b, struct lane *lane)
     b->value_panels = lane->value_panels;
 }
 
-static size_t whole_vectors(const struct kernels *kernels, size_t columns)
+size_t attend_whole_vectors(const struct kernels *kernels, size_t columns)
 {
     return (columns + kernels->vector_floats - 1) / kernels->vector_floats * kernels->vector_floats;
 }
@@ -161,9 +138,13 @@ static void score(const struct block *b)
     const struct batch *batch = b->batch;
     const struct attention_shape *shape = &batch->layer->shape;
     const struct kernels *kernels = batch->layer->kernels;
+    if (b->plan) {
+        sparse_score(b);
+        return;
+    }
     const struct product product = {
         .depth = shape->d_k,
-        .columns = whole_vectors(kernels, b->sequence->n_keys),
+        .columns = attend_whole_vectors(kernels, b->sequence->n_keys),
         .a = batch->query.data + (b->sequence->query_start + b->first_row) * batch->query.stride + b->head * shape->d_k,
         .a_stride = batch->query.stride,
         .b = b->key_panels,
@@ -175,8 +156,7 @@ static void score(const struct block *b)
     kernels->multiply(&product, 0, b->n_rows, 0, b->n_keys);
 }
 
-/* The bias of one row, in the order of the batch's keys; NULL: none. */
-static const float *bias_of_row(const struct block *b, size_t row)
+const float *attend_bias_of_row(const struct block *b, size_t row)
 {
     const struct sequence *s = b->sequence;
     const struct forward_input *in = s->input;
@@ -191,12 +171,19 @@ static const float *bias_of_row(const struct block *b, size_t row)
     return b->lane->bias_row;
 }
 
-static bool has_allowed_key(const float *bias, const uint8_t *allowed, size_t n_keys)
+float attend_empty_row(const float *bias, const uint8_t *allowed, size_t n_keys)
 {
     for (size_t j = 0; j < n_keys; j++)
         if ((!allowed || allowed[j]) && (!bias || bias[j] > -INFINITY))
-            return true;
-    return false;
+            return NAN;
+    return 0;
+}
+
+/* Of a row's keys so many with the largest scores are kept; 0: all. */
+static size_t keys_to_keep(const struct sequence *s)
+{
+    const struct attention_rules *rules = s->input->rules;
+    return rules && rules->pattern.kind == PATTERN_TOP_K && rules->pattern.k < s->n_keys ? rules->pattern.k : 0;
 }
 
 /* The tile's scores become unnormalised weights; the rows' 1 / sum is kept beside. A row without an allowed key gets 0,
@@ -205,23 +192,29 @@ static void weigh(const struct block *b)
 {
     const struct kernels *kernels = b->batch->layer->kernels;
     const struct sequence *s = b->sequence;
-    if (!s->input->bias && !sequence_allowed(s, b->first_row)) {
+    if (b->plan) {
+        sparse_weigh(b);
+        return;
+    }
+    const size_t keep = keys_to_keep(s);
+    if (!s->input->bias && !keep && !sequence_allowed(s, b->first_row)) {
         kernels->softmax_rows(b->tile, b->tile_stride, b->n_rows, b->n_keys, sequence_key_end(s, b->first_row),
                               b->inverse, b->logs);
         return;
     }
     for (size_t i = 0; i < b->n_rows; i++) {
         const size_t row = b->first_row + i, limit = sequence_key_limit(s, row);
-        const float *bias = bias_of_row(b, row);
+        const float *bias = attend_bias_of_row(b, row);
         const uint8_t *allowed = sequence_allowed(s, row);
-        double logs;
-        const double sum = kernels->softmax(b->tile + i * b->tile_stride, limit, kernel_padded(b->n_keys), bias,
-                                            allowed, b->logs ? &logs : NULL);
-        if (sum == 0) /* where keys are allowed, all their scores have overflowed to -infinity: to be reported, not to
-                         be taken for a mask */
-            b->inverse[i] = has_allowed_key(bias, allowed, limit) ? NAN : 0.0f;
-        else
-            b->inverse[i] = (float)(1.0 / sum);
+        float *scores = b->tile + i * b->tile_stride;
+        double logs, *wanted = b->logs ? &logs : NULL, sum;
+        if (keep) {
+            kernels->keep_largest(scores, limit, bias, allowed, keep);
+            sum = kernels->softmax(scores, limit, kernel_padded(b->n_keys), NULL, NULL, wanted);
+        } else {
+            sum = kernels->softmax(scores, limit, kernel_padded(b->n_keys), bias, allowed, wanted);
+        }
+        b->inverse[i] = sum == 0 ? attend_empty_row(bias, allowed, limit) : (float)(1.0 / sum);
         if (b->logs)
             b->logs[i] = (float)logs;
     }
@@ -239,6 +232,10 @@ static void write_map_row(const struct block *b, size_t i, float *map_row)
     const struct kernels *kernels = b->batch->layer->kernels;
     const struct sequence *s = b->sequence;
     const float *weights = b->tile + i * b->tile_stride, *end = map_row + s->input->key_length;
+    if (b->plan) {
+        sparse_write_map_row(b, i, map_row);
+        return;
+    }
     if (s->holes) {
         zero(map_row, end);
         kernels->scale(b->lane->map_row, weights, b->n_keys, b->inverse[i]);
@@ -268,7 +265,7 @@ static void write_map(const struct block *b, float *map /* [query_length, key_le
 {
     const struct sequence *s = b->sequence;
     const size_t key_length = s->input->key_length, query_length = s->input->query_length;
-    if (!s->kept && b->n_keys == key_length) {
+    if (!s->kept && b->n_keys == key_length) { /* with a plan, too, these are all keys in order */
         b->batch->layer->kernels->scale_rows(map + b->first_row * key_length, key_length, b->tile, b->tile_stride,
                                              b->n_rows, key_length, b->inverse);
         return;
@@ -300,7 +297,7 @@ static void mix_values(const struct block *b, const struct rows *z)
     const size_t mixed_stride = kernel_padded(shape->d_v);
     const struct product product = {
         .depth = b->n_keys,
-        .columns = whole_vectors(kernels, shape->d_v),
+        .columns = attend_whole_vectors(kernels, shape->d_v),
         .a = b->tile,
         .a_stride = b->tile_stride,
         .b = b->value_panels,
@@ -309,7 +306,10 @@ static void mix_values(const struct block *b, const struct rows *z)
         .c = b->lane->z,
         .c_stride = mixed_stride,
     };
-    kernels->multiply(&product, 0, b->n_rows, 0, shape->d_v);
+    if (b->plan)
+        sparse_mix(b);
+    else
+        kernels->multiply(&product, 0, b->n_rows, 0, shape->d_v);
     kernels->scale_rows(z->data, z->stride, b->lane->z, mixed_stride, b->n_rows, shape->d_v, b->inverse);
 }
 
@@ -349,9 +349,17 @@ static void write_gated(const struct block *b, float gate)
     }
 }
 
-static void attend_block(const struct block *b, bool map_wanted, bool head_wanted)
+/* Whether the head's map and Z are among those returned. */
+static bool is_included(const struct sequence *s, size_t head)
+{
+    return next_place(s->result, head, 0) < s->result->n_maps;
+}
+
+void attend_block(const struct block *b)
 {
     const struct forward_result *r = b->sequence->result;
+    const bool included = is_included(b->sequence, b->head);
+    const bool map_wanted = included && r->attention, head_wanted = included && r->heads;
     const float *head_mask = b->sequence->input->head_mask;
     const float gate = head_mask ? head_mask[b->head] : 1;
     const bool gated_wanted = r->output && b->batch->heads.data, z_wanted = head_wanted || (gated_wanted && gate != 0);
@@ -372,12 +380,6 @@ static void attend_block(const struct block *b, bool map_wanted, bool head_wante
         write_heads(b);
     if (gated_wanted)
         write_gated(b, gate);
-}
-
-/* Whether the head's map and Z are among those returned. */
-static bool is_included(const struct sequence *s, size_t head)
-{
-    return next_place(s->result, head, 0) < s->result->n_maps;
 }
 
 /* All heads of some rows, for the observer. */
@@ -403,20 +405,19 @@ static void attend_observed(struct block block, struct lane *lane, unsigned lane
         .allowed = sequence_allowed(s, b->first_row),
     };
     for (size_t head = 0; head < rows.num_heads; head++) {
-        const bool included = is_included(s, head);
         b->head = rows.head = head;
         float *inverse = lane->inverse + head * kernel_padded(extent->tile_rows);
         rows.weights = lane->tile + head * extent->tile_floats;
         rows.inverse = inverse;
         rows.logs = lane->logs;
-        choose_panels(b, lane);
+        attend_choose_panels(b, lane);
         for (size_t row = 0; row < rows.n_rows; row += b->n_rows) {
             b->first_row = rows.first_row + row;
             b->n_rows = size_min(size_max(batch_tile_rows(s->n_keys), OBSERVED_TILE_ROWS), rows.n_rows - row);
             b->tile = rows.weights + row * b->tile_stride;
             b->inverse = inverse + row;
             b->logs = lane->logs + row;
-            attend_block(b, included && s->result->attention, included && s->result->heads);
+            attend_block(b);
         }
         if (batch->observer)
             batch->observer->rows(batch->observer->context, &rows, lane_index);
@@ -428,12 +429,15 @@ static void attend_unit(const void *argument, size_t unit, unsigned lane_index)
     const struct batch *batch = argument;
     struct lane *lane = lane_of(batch, lane_index);
     const struct sequence *s = sequence_of_unit(batch, unit);
+    if (s->sparse) {
+        sparse_unit(batch, lane, s, unit - s->first_unit, lane_index);
+        return;
+    }
     const size_t head = divide(unit - s->first_unit, s->units_per_head);
     const size_t first_row = (unit - s->first_unit - head * s->units_per_head) * s->unit_rows;
     const size_t n_rows = size_min(s->unit_rows, s->n_queries - first_row);
     const size_t blocks = n_rows <= s->tile_rows ? 1 : (n_rows + s->tile_rows - 1) / s->tile_rows,
                  least = divide(n_rows, blocks), larger = n_rows - blocks * least;
-    const bool included = is_included(s, head);
     struct block b = {
         .batch = batch,
         .sequence = s,
@@ -445,7 +449,7 @@ static void attend_unit(const void *argument, size_t unit, unsigned lane_index)
         .inverse = lane->inverse,
     };
     if (!s->observed)
-        choose_panels(&b, lane);
+        attend_choose_panels(&b, lane);
     for (size_t i = 0; i < blocks; i++) {
         b.n_rows = least + (i < larger);
         b.n_keys = size_max(sequence_key_limit(s, b.first_row + b.n_rows - 1), 1);
@@ -453,7 +457,7 @@ static void attend_unit(const void *argument, size_t unit, unsigned lane_index)
             attend_observed(b, lane, lane_index);
             continue; /* it is the only one */
         }
-        attend_block(&b, included && s->result->attention, included && s->result->heads);
+        attend_block(&b);
         b.first_row += b.n_rows;
     }
 }

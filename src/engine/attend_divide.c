@@ -1,9 +1,8 @@
 /* How the attention of a batch is cut into units of work: see attend.c. Entered by the thread that lays out the batch.
  */
 
-#include "engine/batch.h"
-
 #include "base/size.h"
+#include "engine/attend_plan.h"
 
 #include <math.h>
 
@@ -24,7 +23,10 @@
 
 static double row_flop(const struct attention_shape *shape, const struct sequence *s)
 {
-    return 2.0 * (double)s->n_keys * (double)(shape->d_k + shape->d_v);
+    const struct pattern_rule *pattern = sparse_pattern(s->input->rules);
+    const double columns =
+        pattern && s->n_queries > 0 ? plan_columns(pattern, s->n_queries, s->n_keys) : (double)s->n_keys;
+    return 2.0 * columns * (double)(shape->d_k + shape->d_v);
 }
 
 double attend_flop(const struct batch *batch)
@@ -63,7 +65,20 @@ bool attend_panel_floats(const struct attention_shape *shape, size_t n_keys, siz
 
 size_t attend_units(const struct batch *batch, const struct sequence *s)
 {
-    return s->observed ? s->units_per_head : batch->layer->shape.num_heads * s->units_per_head;
+    return s->observed || s->sparse ? s->units_per_head : batch->layer->shape.num_heads * s->units_per_head;
+}
+
+/* Units of all heads, as large as those of one head without a pattern. They begin where tiles do, which go by position,
+ * unless the sequence has holes: there a tile may be computed in two parts. */
+static void divide_sparse(const struct attention_shape *shape, struct sequence *s, double most)
+{
+    const size_t tile = plan_tile_rows(&s->input->rules->pattern);
+    const double rows = most / row_flop(shape, s) / (double)shape->num_heads / (double)tile;
+    const size_t tiles = rows < (double)(s->n_queries / tile + 1) ? (size_t)fmax(rows, 1) : s->n_queries / tile + 1;
+    const ptrdiff_t shift = s->input->causal ? (ptrdiff_t)s->input->key_length - (ptrdiff_t)s->input->query_length : 0;
+    const ptrdiff_t first = (ptrdiff_t)sequence_position(s, 0) + shift;
+    s->unit_rows = tiles * tile;
+    s->unit_offset = first > 0 ? (size_t)first % tile : 0;
 }
 
 void attend_divide(struct batch *batch, unsigned lanes)
@@ -80,16 +95,21 @@ void attend_divide(struct batch *batch, unsigned lanes)
         s->unit_rows = rows < (double)s->n_queries ? (size_t)rows : size_max(s->n_queries, 1);
         s->tile_rows = s->n_keys > 0 ? batch_tile_rows(s->n_keys) : 1;
         s->observed = s->input->observed && s->n_queries > 0;
+        s->sparse = sparse_pattern(s->input->rules) && s->n_queries > 0;
+        bool shared = s->sparse;
+        if (s->sparse)
+            divide_sparse(shape, s, most);
         if (s->observed) {
-            bool shared;
-            size_t floats;
             s->unit_rows = s->tile_rows = attend_observed_rows(shape, s->n_queries, s->n_keys, lanes, &shared);
-            if (shared && attend_panel_floats(shape, s->n_keys, &floats)) {
-                s->panels = panels;
-                panels += floats;
-            }
+            s->unit_offset = 0;
+            shared |= s->sparse;
         }
-        s->units_per_head = (s->n_queries + s->unit_rows - 1) / s->unit_rows;
+        size_t floats;
+        if (shared && attend_panel_floats(shape, s->n_keys, &floats)) {
+            s->panels = panels;
+            panels += floats;
+        }
+        s->units_per_head = (s->n_queries + s->unit_offset + s->unit_rows - 1) / s->unit_rows;
         unit += attend_units(batch, s);
     }
 }

@@ -3,6 +3,7 @@
 #include "engine/batch.h"
 
 #include "base/size.h"
+#include "engine/attend_plan.h"
 
 #include <string.h>
 
@@ -22,6 +23,18 @@ size_t batch_tile_rows(size_t n_keys)
 {
     const size_t rows = TILE_FLOATS / n_keys / TILE_ROWS_STEP * TILE_ROWS_STEP;
     return size_max(TILE_ROWS_STEP, size_min(rows, TILE_ROWS_LARGEST));
+}
+
+size_t batch_sparse_floats(size_t n_queries, size_t n_keys)
+{
+    const size_t stride = batch_tile_stride(n_keys);
+    return size_max(TILE_ROWS_STEP * stride, size_min(TILE_FLOATS, size_min(n_queries, PLAN_ROWS_MOST) * stride));
+}
+
+size_t batch_sparse_rows(size_t n_queries, size_t n_keys, size_t n_columns)
+{
+    const size_t rows = batch_sparse_floats(n_queries, n_keys) / batch_tile_stride(n_columns);
+    return size_min(rows < TILE_ROWS_STEP ? rows : rows / TILE_ROWS_STEP * TILE_ROWS_STEP, PLAN_ROWS_MOST);
 }
 
 static bool is_padding_mask(const struct forward_input *input)
@@ -46,6 +59,22 @@ static bool has_holes(const uint8_t *mask, size_t length)
     return runs > 1;
 }
 
+/* Adds a sequence under a sparse pattern. Its panels are shared whatever its length: a unit is of all heads. */
+static bool extend_sparse(struct batch_extent *extent, const struct attention_shape *shape,
+                          const struct forward_input *input, size_t n_queries, size_t n_keys)
+{
+    size_t panels;
+    extent->longest_positions = size_max(extent->longest_positions, input->key_length);
+    extent->sparse_floats = size_max(extent->sparse_floats, batch_sparse_floats(n_queries, n_keys));
+    extent->tile_floats = size_max(extent->tile_floats, extent->sparse_floats);
+    extent->tile_rows = size_max(extent->tile_rows, PLAN_ROWS_MOST);
+    if (input->observed) {
+        extent->sparse_observed = true;
+        extent->lane_tiles = shape->num_heads + 1;
+    }
+    return attend_panel_floats(shape, n_keys, &panels) && size_add(extent->panel_floats, panels, &extent->panel_floats);
+}
+
 /* Adds an observed sequence. */
 static bool extend_observed(struct batch_extent *extent, const struct attention_shape *shape, size_t n_queries,
                             size_t n_keys, unsigned lanes)
@@ -53,10 +82,10 @@ static bool extend_observed(struct batch_extent *extent, const struct attention_
     bool shared;
     size_t panels = 0;
     const size_t rows = attend_observed_rows(shape, n_queries, n_keys, lanes, &shared);
-    extent->lane_tiles = shape->num_heads;
+    extent->lane_tiles = size_max(extent->lane_tiles, shape->num_heads);
     extent->tile_rows = size_max(extent->tile_rows, rows);
     extent->tile_floats = size_max(extent->tile_floats, rows * batch_tile_stride(n_keys));
-    return (!shared || attend_panel_floats(shape, n_keys, &panels)) &&
+    return (!shared || sparse_pattern(extent->rules) || attend_panel_floats(shape, n_keys, &panels)) &&
            size_add(extent->panel_floats, panels, &extent->panel_floats);
 }
 
@@ -96,6 +125,8 @@ static bool measure_input(const struct attention_shape *shape, const struct forw
             }
         }
         if (!extend(extent, n_queries, n_keys) ||
+            (sparse_pattern(extent->rules) && n_queries > 0 &&
+             !extend_sparse(extent, shape, input, n_queries, n_keys)) ||
             (input->observed && n_queries > 0 && !extend_observed(extent, shape, n_queries, n_keys, lanes)))
             return false;
     }
@@ -105,7 +136,7 @@ static bool measure_input(const struct attention_shape *shape, const struct forw
 static bool measure(const struct attention_shape *shape, const struct forward_input *const *inputs, size_t count,
                     unsigned lanes, struct batch_extent *extent)
 {
-    *extent = (struct batch_extent){.lane_tiles = 1};
+    *extent = (struct batch_extent){.lane_tiles = 1, .rules = count > 0 ? inputs[0]->rules : NULL};
     for (size_t i = 0; i < count; i++)
         if (!measure_input(shape, inputs[i], lanes, extent))
             return false;
@@ -114,7 +145,7 @@ static bool measure(const struct attention_shape *shape, const struct forward_in
 }
 
 /* The pieces of the arena. */
-enum piece { SEQUENCES, KEPT, X_QUERY, X_KEY, X_VALUE, QUERY, KEY, VALUE, HEADS, PANELS, LANES, PIECES };
+enum piece { SEQUENCES, KEPT, X_QUERY, X_KEY, X_VALUE, QUERY, KEY, VALUE, HEADS, PANELS, READER, LANES, PIECES };
 
 struct pieces {
     size_t bytes[PIECES];
@@ -163,6 +194,9 @@ static bool size_pieces(const struct attention_shape *shape, const struct batch_
     /* Without projections and padding the heads are the output, and written there. */
     if ((shape->projected || !extent->direct) && !matrix_bytes(extent->n_queries, p->heads_stride, &bytes[HEADS]))
         return false;
+    if (extent->sparse_floats > 0 &&
+        !pattern_reader_bytes(&extent->rules->pattern, extent->longest_positions, &bytes[READER]))
+        return false;
     return tensor_bytes(&extent->panel_floats, 1, sizeof(float), &bytes[PANELS]) &&
            attend_lane_bytes(shape, extent, &p->lane_bytes) && size_multiply(lanes, p->lane_bytes, &bytes[LANES]);
 }
@@ -182,23 +216,39 @@ bool batch_bytes(const struct attention_shape *shape, const struct forward_input
     return true;
 }
 
-/* Rows that no key is allowed to, by mask and causal order. */
-static size_t count_fully_masked(const struct sequence *s)
+/* Whether a row sees its own position's key without asking the pattern: every pattern lets it. */
+static bool sees_itself(const struct sequence *s, size_t row)
 {
-    if (s->input->mask_kind == FORWARD_MASK_NONE && !s->input->causal)
+    if (s->input->causal)
+        return sequence_key_limit(s, row) > 0;
+    return sequence_position(s, row) < s->input->key_length;
+}
+
+/* Rows that no key is allowed to, by mask, causal order and pattern. */
+static size_t count_fully_masked(const struct sequence *s, void *reader_memory)
+{
+    const struct pattern_rule *pattern = sparse_pattern(s->input->rules);
+    if (s->input->mask_kind == FORWARD_MASK_NONE && !s->input->causal && !pattern)
         return 0;
+    struct pattern_reader *reader =
+        pattern && s->n_queries > 0
+            ? pattern_reader_init(pattern, s->input->rules->layer, s->input->key_length, reader_memory)
+            : NULL;
     size_t n_rows = 0;
     for (size_t row = 0; row < s->n_queries; row++) {
         const size_t limit = sequence_key_limit(s, row);
         const uint8_t *allowed = sequence_allowed(s, row);
-        n_rows += limit == 0 || (allowed && !memchr(allowed, 1, limit));
+        if (reader && (allowed || !sees_itself(s, row)))
+            n_rows += !row_keys_any(row_keys_begin(reader, s, row), allowed);
+        else
+            n_rows += limit == 0 || (allowed && !memchr(allowed, 1, limit));
     }
     return n_rows;
 }
 
 /* Fills the sequences of one input; *kept moves on over the positions written. */
 static void list_sequences(struct batch *batch, const struct forward_input *input, struct forward_result *result,
-                           size_t first, size_t *query_start, size_t *key_start, uint32_t **kept)
+                           size_t first, size_t *query_start, size_t *key_start, uint32_t **kept, void *reader_memory)
 {
     result->fully_masked_rows = 0;
     for (size_t b = 0; b < input->batch; b++) {
@@ -220,7 +270,7 @@ static void list_sequences(struct batch *batch, const struct forward_input *inpu
         }
         *query_start += s->n_queries;
         *key_start += s->n_keys;
-        result->fully_masked_rows += count_fully_masked(s);
+        result->fully_masked_rows += count_fully_masked(s, reader_memory);
     }
 }
 
@@ -292,7 +342,7 @@ bool batch_create(struct batch *batch, const struct attention_layer *layer, cons
     uint32_t *kept = memory[KEPT];
     bool output_wanted = false;
     for (size_t i = 0, first = 0, query_start = 0, key_start = 0; i < count; first += inputs[i]->batch, i++) {
-        list_sequences(batch, inputs[i], results[i], first, &query_start, &key_start, &kept);
+        list_sequences(batch, inputs[i], results[i], first, &query_start, &key_start, &kept, memory[READER]);
         output_wanted |= results[i]->output != NULL;
     }
     if (count > 0) {

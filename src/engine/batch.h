@@ -23,7 +23,9 @@ struct sequence {
      * unit of an observed sequence is one tile for each head. */
     size_t first_unit, units_per_head, unit_rows, tile_rows;
     bool observed;
-    float *panels; /* the packed keys and values of all heads, where many units need them; NULL: lanes pack them */
+    bool sparse;        /* under a sparse pattern: a unit is of all heads, tiles are planned (attend_plan.h) */
+    size_t unit_offset; /* sparse: rows that its first unit is shorter by, so that units begin where tiles do */
+    float *panels;      /* the packed keys and values of all heads, where many units need them; NULL: lanes pack them */
 };
 
 /* A matrix of the batch: rows `stride` floats apart. */
@@ -48,6 +50,11 @@ struct batch_extent {
     bool direct;                           /* one input, no padding: its tensors are the batch */
     bool separate_keys, separate_values;   /* keys are not the queries' rows; values not the keys' */
     bool padded, holes;
+    const struct attention_rules *rules; /* of all inputs; NULL: none */
+    /* Sparse patterns: positions of a sequence's keys at most, padding counted; floats of a tile, 0 without such a
+     * pattern; whether any such sequence is observed. */
+    size_t longest_positions, sparse_floats;
+    bool sparse_observed;
 };
 
 struct batch {
@@ -77,6 +84,10 @@ struct batch {
 /* Rows of a tile of scores for sequences of n_keys keys, and floats between the rows. */
 size_t batch_tile_rows(size_t n_keys);
 size_t batch_tile_stride(size_t n_keys);
+
+/* Floats of a planned tile at most, and rows of one with n_columns of the sequence's n_keys keys. */
+size_t batch_sparse_floats(size_t n_queries, size_t n_keys);
+size_t batch_sparse_rows(size_t n_queries, size_t n_keys, size_t n_columns);
 
 /* The bytes of arena that batch_create takes. False on overflow. */
 bool batch_bytes(const struct attention_shape *shape, const struct forward_input *const *inputs, size_t count,
@@ -147,7 +158,7 @@ bool attend_panel_floats(const struct attention_shape *shape, size_t n_keys, siz
 double attend_flop(const struct batch *batch);
 /* The units of a sequence. */
 size_t attend_units(const struct batch *batch, const struct sequence *s);
-/* Sets first_unit, units_per_head, unit_rows and tile_rows of the sequences. */
+/* Sets how attention of the sequences is cut, and places their panels. */
 void attend_divide(struct batch *batch, unsigned lanes);
 
 #endif

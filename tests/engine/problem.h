@@ -12,7 +12,10 @@ struct problem {
     struct forward_input input;
     uint32_t *include_heads; /* [n_maps] or NULL */
     size_t n_maps;
-    void *memory[16]; /* all that the above points to */
+    /* What the reference has in place of input.rules' pattern. */
+    const uint8_t *pattern; /* [Tq, Tk] 1: seen; NULL: all */
+    size_t top_k;           /* 0: all */
+    void *memory[16];       /* all that the above points to */
     size_t n_memory;
 };
 

@@ -22,13 +22,39 @@ static void linear(const float *x, const float *w, const float *bias, size_t row
         }
 }
 
-static bool reference_allows(const struct forward_input *in, size_t b, size_t i, size_t j)
+static bool reference_allows(const struct problem *p, size_t b, size_t i, size_t j)
 {
+    const struct forward_input *in = &p->input;
+    if (p->pattern && !p->pattern[i * in->key_length + j])
+        return false;
     if (in->causal && j + in->query_length > i + in->key_length)
         return false;
     if (in->mask_kind == FORWARD_MASK_KEYS)
         return in->mask[b * in->key_length + j];
     return in->mask_kind == FORWARD_MASK_NONE || in->mask[(b * in->query_length + i) * in->key_length + j];
+}
+
+/* All but the k largest become -infinity; of equal ones the first stay. */
+static void reference_top(double *scores, size_t count, size_t k)
+{
+    double threshold = INFINITY;
+    size_t n_above = 0, n_kept = 0;
+    for (size_t round = 0; round < k && round < count && n_above + n_kept < k; round++) {
+        double next = -INFINITY;
+        for (size_t j = 0; j < count; j++)
+            if (scores[j] < threshold)
+                next = fmax(next, scores[j]);
+        n_above += n_kept;
+        n_kept = 0;
+        threshold = next;
+        for (size_t j = 0; j < count; j++)
+            n_kept += scores[j] == threshold;
+    }
+    for (size_t j = 0, left = k - n_above; j < count; j++)
+        if (scores[j] < threshold || (scores[j] == threshold && left-- == 0)) {
+            left += scores[j] == threshold;
+            scores[j] = -INFINITY;
+        }
 }
 
 /* Row i of head h: its weights [Tk] and z [d_v]. Returns whether any key was allowed. */
@@ -47,9 +73,11 @@ static bool reference_row(const struct problem *p, struct reference *r, size_t b
             score +=
                 (double)
                     in->bias[(((in->bias_per_sequence ? b * s->num_heads : 0) + h) * in->query_length + i) * tk + j];
-        r->weights[j] = reference_allows(in, b, i, j) ? score : -INFINITY;
+        r->weights[j] = reference_allows(p, b, i, j) ? score : -INFINITY;
         top = fmax(top, r->weights[j]);
     }
+    if (p->top_k > 0)
+        reference_top(r->weights, tk, p->top_k);
     const bool any = top > -INFINITY;
     for (size_t j = 0; j < tk; j++)
         sum += r->weights[j] = any ? exp(r->weights[j] - top) : 0;

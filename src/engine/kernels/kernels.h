@@ -31,10 +31,12 @@ struct product {
     size_t depth, columns;
     const float *a; /* [rows, depth], not packed, any alignment */
     size_t a_stride;
-    const float *b; /* packed [b_depth, columns], aligned to a vector; its first `depth` rows are used */
+    const float *b; /* packed [b_depth, columns], aligned to a vector; `depth` of its rows are used */
     size_t b_depth;
+    size_t b_first;    /* the row of B that A's first column meets */
+    bool adds;         /* C + A B in place of A B */
     const float *bias; /* [columns], or NULL: none */
-    float scale;       /* 1 where there is a bias */
+    float scale;       /* 1 where there is a bias, or another product will add to this one */
     float *c;          /* [rows, columns], any alignment; not A */
     size_t c_stride;
 };
@@ -71,6 +73,10 @@ struct kernels {
     void (*softmax_rows)(float *scores /* [n_rows, n_keys] */, size_t stride, size_t n_rows, size_t n_keys,
                          ptrdiff_t limit, float *inverses /* [n_rows, up to a multiple of 4] */,
                          float *logs /* the same */);
+    /* Adds the bias to the scores of one row, [n_keys], and makes all -infinity but those of the k >= 1 allowed keys
+     * with the largest; of equal ones the first are left, and NaN always is. scores: as for softmax. */
+    void (*keep_largest)(float *scores, size_t n_keys, const float *bias /* [n_keys] or NULL */,
+                         const uint8_t *allowed /* [n_keys], 1 or 0, or NULL */, size_t k);
     /* to = from * factor. Any alignment; they may be the same, not overlap otherwise. */
     void (*scale)(float *to, const float *from, size_t count, float factor);
     /* The same for n_rows rows, each with its own factor. */

@@ -1,0 +1,65 @@
+/* What the files of attention share: the memory of a lane, the rows it works on, and the steps of a block of rows. Only
+ * they include this. */
+#ifndef ATTND_ENGINE_ATTEND_H
+#define ATTND_ENGINE_ATTEND_H
+
+#include "engine/attend_plan.h"
+#include "engine/batch.h"
+
+struct sparse_lane;
+
+/* One lane's memory: this, then its arrays. */
+struct lane {
+    size_t packed_sequence, packed_kv_head; /* whose keys and values the panels hold; SIZE_MAX: nobody's */
+    float *key_panels;                      /* packed [d_k, n_keys] */
+    float *value_panels;                    /* packed [n_keys, d_v] */
+    float *tile;                            /* [lane_tiles][tile_rows, n_keys], rows batch_tile_stride apart */
+    float *z;                               /* [tile_rows, d_v], rows kernel_padded(d_v) apart */
+    float *inverse;                         /* [lane_tiles][kernel_padded(tile_rows)]: 1 / sum of the row's weights */
+    float *logs;                            /* the same; sum of weight * ln weight: for observers */
+    float *bias_row, *map_row;              /* [n_keys]; NULL unless a sequence has holes */
+    struct sparse_lane *sparse;             /* NULL unless there is a sparse pattern */
+};
+
+/* The rows a lane works on, of one head. */
+struct block {
+    const struct batch *batch;
+    const struct sequence *sequence;
+    const struct lane *lane;
+    size_t head, first_row, n_rows;
+    size_t n_keys; /* computed: up to the last row's causal limit, at least 1; with a plan the columns of the tile */
+    const struct tile_plan *plan; /* which keys the tile's columns are; NULL: all in order */
+    size_t tile_stride;
+    float *tile, *inverse;                  /* the lane's, for this head */
+    float *logs;                            /* the lane's, for these rows; NULL: not observed */
+    const float *key_panels, *value_panels; /* packed [d_k, n_keys], [n_keys, d_v] */
+};
+
+/* attend.c */
+
+/* Lets the block have the panels of its head. */
+void attend_choose_panels(struct block *b, struct lane *lane);
+/* The bias of one row, in the order of the batch's keys; NULL: none. */
+const float *attend_bias_of_row(const struct block *b, size_t row);
+/* What becomes of a row of which no weight is left: 0 when no key was allowed; NaN when all their scores have
+ * overflowed to -infinity, which is to be reported, not to be taken for a mask. */
+float attend_empty_row(const float *bias /* [n_keys] or NULL */, const uint8_t *allowed /* [n_keys] or NULL */,
+                       size_t n_keys);
+/* All that is wanted of a block of rows of a head. */
+void attend_block(const struct block *b);
+size_t attend_whole_vectors(const struct kernels *kernels, size_t columns);
+
+/* attend_sparse.c: the same steps for tiles that are planned, and units of all heads. */
+
+/* 0 where there is no such pattern. False on overflow. */
+bool sparse_lane_bytes(const struct batch_extent *extent, size_t *bytes);
+struct sparse_lane *sparse_lane_open(const struct batch_extent *extent, void *memory);
+void sparse_score(const struct block *b);
+void sparse_weigh(const struct block *b);
+void sparse_mix(const struct block *b);
+/* One row of a map, [key_length], without padding. */
+void sparse_write_map_row(const struct block *b, size_t i, float *map_row);
+void sparse_unit(const struct batch *batch, struct lane *lane, const struct sequence *s, size_t unit,
+                 unsigned lane_index);
+
+#endif
