@@ -378,11 +378,43 @@ static void long_sequences(void)
         measure_attention("long", &(struct shape){1, lengths[i], 64, 1});
 }
 
+/* Attention alone under a pattern against all keys, without maps. */
+static void measure_pattern(const char *what, const struct pattern_rule *pattern, double bound)
+{
+    struct run all, sparse;
+    run_create(&all, &(struct shape){1, 4096, 768, 12}, false);
+    all.result.attention = NULL;
+    const struct attention_rules rules = {.pattern = *pattern, .num_layers = 1};
+    sparse = all;
+    sparse.input.rules = &rules;
+    struct contender c[] = {forward_contender(&sparse), forward_contender(&all)};
+    const size_t rounds = measure(c, 2, 3 * SECONDS);
+    char name[80];
+    snprintf(name, sizeof name, "1,4096,768,12 %s / all keys", what);
+    print_row("pattern", name, measured_ratio(&c[0], &c[1], rounds), bound > 0 ? "<=" : NULL, bound);
+    arena_free(&sparse.scratch);
+    run_free(&all);
+}
+
+static void patterns(void)
+{
+    measure_pattern("window 64, 64", &(struct pattern_rule){.kind = PATTERN_WINDOW, .left = 64, .right = 64}, 1.0 / 12);
+    measure_pattern(
+        "bigbird of 64",
+        &(struct pattern_rule){
+            .kind = PATTERN_BIGBIRD, .size = 64, .window_blocks = 3, .global_blocks = 2, .random_blocks = 3},
+        1.0 / 5);
+    measure_pattern("block of 128", &(struct pattern_rule){.kind = PATTERN_BLOCK, .size = 128}, 0);
+    measure_pattern("strided by 64", &(struct pattern_rule){.kind = PATTERN_STRIDED, .size = 64}, 0);
+    measure_pattern("top_k 64", &(struct pattern_rule){.kind = PATTERN_TOP_K, .k = 64}, 0);
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
-} sections[] = {{"gemm", gemm},       {"gemm_odd", gemm_odd}, {"forward", forward},  {"causal", causal},
-                {"padding", padding}, {"isa", isa},           {"heads", head_sizes}, {"long", long_sequences}};
+} sections[] = {{"gemm", gemm},        {"gemm_odd", gemm_odd},   {"forward", forward},
+                {"causal", causal},    {"padding", padding},     {"isa", isa},
+                {"heads", head_sizes}, {"long", long_sequences}, {"pattern", patterns}};
 enum { SECTIONS = sizeof sections / sizeof *sections };
 
 static bool is_wanted(const char *name, int argc, char **argv)
