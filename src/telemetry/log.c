@@ -29,7 +29,9 @@ _Static_assert((RING_BYTES & (RING_BYTES - 1)) == 0 && RING_BYTES >= 2 * LOG_LIN
  * and none is later than this. */
 #define NAP (5 * CLOCK_MILLISECOND)
 
-#define STOP_PATIENCE CLOCK_SECOND
+/* A second in all: in parts, so that a machine that stands still takes one of them and not the writer's time. */
+#define STOP_PARTS 20
+#define STOP_PART  (CLOCK_SECOND / STOP_PARTS)
 
 struct writer {
     pthread_t thread;
@@ -292,7 +294,6 @@ bool log_start(int descriptor, enum log_level level, enum log_format format, str
 
 void log_stop(void)
 {
-    struct timespec until = clock_time(clock_ns() + STOP_PATIENCE);
     pthread_mutex_lock(&sink.mutex);
     struct writer *writer = sink.writer;
     if (!writer) {
@@ -301,8 +302,11 @@ void log_stop(void)
     }
     writer->stopping = true;
     pthread_cond_signal(&writer->work);
-    while (!writer->has_ended && pthread_cond_timedwait(&writer->ended, &sink.mutex, &until) != ETIMEDOUT)
-        ;
+    for (unsigned part = 0; part < STOP_PARTS && !writer->has_ended; part++) {
+        struct timespec until = clock_time(clock_ns() + STOP_PART);
+        while (!writer->has_ended && pthread_cond_timedwait(&writer->ended, &sink.mutex, &until) != ETIMEDOUT)
+            ;
+    }
     bool ended = writer->has_ended;
     if (!ended) {
         pthread_detach(writer->thread);
