@@ -26,7 +26,7 @@ bool await(sem_t *semaphore)
 {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += 10;
+    until.tv_sec += (time_t)(PATIENCE_NS / CLOCK_SECOND);
     while (sem_timedwait(semaphore, &until) != 0)
         if (errno != EINTR)
             return false;
@@ -40,23 +40,27 @@ static void pause_briefly(void)
 
 void await_count(_Atomic unsigned *count, unsigned wanted)
 {
-    for (int i = 0; i < 100000 && atomic_load(count) < wanted; i++)
+    for (const uint64_t end = clock_ns() + PATIENCE_NS; atomic_load(count) < wanted && clock_ns() < end;)
         pause_briefly();
     ck_assert_uint_eq(atomic_load(count), wanted);
 }
 
 void await_queued(struct pool *pool, size_t wanted)
 {
-    for (int i = 0; i < 100000 && pool_state(pool).queued != wanted; i++)
+    for (const uint64_t end = clock_ns() + PATIENCE_NS; pool_state(pool).queued != wanted && clock_ns() < end;)
         pause_briefly();
     ck_assert_uint_eq(pool_state(pool).queued, wanted);
 }
 
 void await_rest(struct pool *pool)
 {
-    for (int i = 0; i < 100000 && pool_state(pool).running; i++)
+    struct pool_state state = pool_state(pool);
+    for (const uint64_t end = clock_ns() + PATIENCE_NS; (state.running || state.busy) && clock_ns() < end;) {
         pause_briefly();
-    ck_assert_uint_eq(pool_state(pool).running, 0);
+        state = pool_state(pool);
+    }
+    ck_assert_uint_eq(state.running, 0);
+    ck_assert_uint_eq(state.busy, 0);
     nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
 }
 

@@ -2,6 +2,7 @@
 #ifndef ATTND_TESTS_JOBS_H
 #define ATTND_TESTS_JOBS_H
 
+#include "base/clock.h"
 #include "runtime/pool.h"
 
 #include <pthread.h>
@@ -15,12 +16,15 @@
 struct pool *make_pool(unsigned workers, size_t queue_depth, bool pin);
 void submit(struct pool *pool, struct job *job);
 
-/* False when nothing comes for ten seconds, which is for ever. */
+/* For ever, on a machine that may stand still for seconds. */
+#define PATIENCE_NS (60 * CLOCK_SECOND)
+
+/* False when nothing comes for so long. */
 bool await(sem_t *semaphore);
 /* Fails the test when the count does not come to `wanted`. */
 void await_count(_Atomic unsigned *count, unsigned wanted);
 void await_queued(struct pool *pool, size_t wanted);
-/* Until no job runs, and the workers have had time to lie down. */
+/* Until no job runs and no worker is busy; then they are given a moment to lie down. */
 void await_rest(struct pool *pool);
 
 /* A job that says that it runs and then waits for leave to end. */

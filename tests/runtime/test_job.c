@@ -321,7 +321,7 @@ static void run_staged(struct job *job, enum job_end end)
 {
     struct staged *staged = (struct staged *)job;
     (void)end;
-    for (uint64_t over = clock_ns() + 10 * CLOCK_SECOND; clock_ns() < over && !staged->reached;) {
+    for (uint64_t over = clock_ns() + PATIENCE_NS; clock_ns() < over && !staged->reached;) {
         job_yield(job);
         staged->reached = atomic_load(staged->ended) >= staged->wanted;
     }

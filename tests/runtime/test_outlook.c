@@ -12,6 +12,7 @@
 #define SLEEP_NS (20 * CLOCK_MILLISECOND)
 #define HOUR     (3600 * CLOCK_SECOND)
 #define JOB_FLOP (10 * JOB_LIGHT_FLOP)
+#define TRIES    60
 
 struct sleeper {
     struct job job;
@@ -89,6 +90,20 @@ START_TEST(an_unknown_pool_refuses_nobody)
 }
 END_TEST
 
+/* Whether there is no place in 50 ms for one behind jobs that wait. Where the machine stands still between this clock
+ * and the pool's, the deadline has passed by the time that it is looked at: then it is tried again. */
+static bool refused_for_those_that_wait(struct pool *pool, struct job *job)
+{
+    for (unsigned try = 0; try < TRIES; try++) {
+        const enum error_code refusal = submitted(pool, job, clock_ns() + 50 * CLOCK_MILLISECOND);
+        if (refusal == ERROR_OVERLOADED)
+            return true;
+        if (refusal == ERROR_NONE)
+            ck_assert(pool_withdraw(pool, job));
+    }
+    return false;
+}
+
 START_TEST(what_waits_makes_others_too_late)
 {
     enum { JOBS = 10 };
@@ -104,12 +119,15 @@ START_TEST(what_waits_makes_others_too_late)
         ck_assert_int_eq(submitted(pool, &jobs[i].job, 0), ERROR_NONE);
     /* Each takes 20 ms at least, all ten 200 ms: not done in 50 ms, whatever the margin. */
     ck_assert_uint_ge(pool_backlog_ns(pool), JOBS * SLEEP_NS);
-    ck_assert_int_eq(submitted(pool, &jobs[JOBS].job, clock_ns() + 50 * CLOCK_MILLISECOND), ERROR_OVERLOADED);
+    ck_assert(refused_for_those_that_wait(pool, &jobs[JOBS].job));
     ck_assert_int_eq(submitted(pool, &jobs[JOBS].job, clock_ns() + HOUR), ERROR_NONE);
     ck_assert_int_eq(submitted(pool, &jobs[JOBS + 1].job, 0), ERROR_NONE);
     /* Light ones do not wait for heavy ones. */
     jobs[JOBS + 2].job.flop = 1;
-    ck_assert_int_eq(submitted(pool, &jobs[JOBS + 2].job, clock_ns() + 50 * CLOCK_MILLISECOND), ERROR_NONE);
+    enum error_code refusal = ERROR_OVERLOADED;
+    for (unsigned try = 0; try < TRIES && refusal != ERROR_NONE; try++)
+        refusal = submitted(pool, &jobs[JOBS + 2].job, clock_ns() + 50 * CLOCK_MILLISECOND);
+    ck_assert_int_eq(refusal, ERROR_NONE);
     sem_post(&gate.leave);
     await_count(&done, JOBS + 3);
     await_rest(pool);
@@ -129,9 +147,11 @@ START_TEST(what_is_withdrawn_does_not_wait)
     enter_gate(pool, &gate, LIGHT);
     for (size_t i = 0; i < JOBS; i++)
         ck_assert_int_eq(submitted(pool, &jobs[i].job, 0), ERROR_NONE);
+    const uint64_t waited = pool_backlog_ns(pool);
+    ck_assert_uint_ge(waited, JOBS * SLEEP_NS);
     for (size_t i = 0; i < JOBS; i++)
         ck_assert(pool_withdraw(pool, &jobs[i].job));
-    ck_assert_uint_lt(pool_backlog_ns(pool), JOBS * SLEEP_NS);
+    ck_assert_uint_lt(pool_backlog_ns(pool), waited / 10); /* a light one, which runs */
     sem_post(&gate.leave);
     pool_free(pool);
     free(jobs);
@@ -143,16 +163,20 @@ START_TEST(some_work_is_too_much_by_itself)
     struct pool *pool = known_pool();
     _Atomic unsigned done = 0;
     struct sleeper *jobs = sleepers(2, &done);
-    jobs[0].job.flop = 1000 * JOB_FLOP; /* 20 s at least */
-    ck_assert_int_eq(submitted(pool, &jobs[0].job, clock_ns() + CLOCK_SECOND), ERROR_DEADLINE);
+    jobs[0].job.flop = 1e5 * JOB_FLOP; /* 2000 s at least */
+    ck_assert_int_eq(submitted(pool, &jobs[0].job, clock_ns() + 60 * CLOCK_SECOND), ERROR_DEADLINE);
     ck_assert_int_eq(submitted(pool, &jobs[0].job, 0), ERROR_NONE);
     await_count(&done, 1);
-    /* It has shown only now. */
+    /* It has shown only now. A second after the first refusal one is let in to see whether the pool is right, and looks
+     * fast: the next is larger still. */
     jobs[1].job.flop = INFINITY;
-    jobs[1].learns = 1e9 * JOB_FLOP;
     jobs[1].learned = true;
-    ck_assert_int_eq(submitted(pool, &jobs[1].job, clock_ns() + 60 * CLOCK_SECOND), ERROR_NONE);
-    await_count(&done, 2);
+    for (unsigned try = 0; try < 3 && jobs[1].learned; try++) {
+        jobs[1].learns = pow(1e8, try) * 1e12 * JOB_FLOP;
+        ck_assert_int_eq(submitted(pool, &jobs[1].job, clock_ns() + 60 * CLOCK_SECOND), ERROR_NONE);
+        await_count(&done, 2 + try);
+        await_rest(pool);
+    }
     ck_assert(!jobs[1].learned);
     pool_free(pool);
     free(jobs);

@@ -396,7 +396,7 @@ static void meeting_tile(void *argument, size_t index, unsigned lane)
     (void)index;
     (void)lane;
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += 10;
+    until.tv_sec += (time_t)(PATIENCE_NS / CLOCK_SECOND);
     pthread_mutex_lock(&meeting->mutex);
     if (++meeting->there == meeting->n_tiles)
         pthread_cond_broadcast(&meeting->all_there);

@@ -235,7 +235,7 @@ static void wait_for_light(struct tiled *tiled, size_t index)
     if (index != 1) {
         if (index == 0)
             sem_post(&tiled->opened);
-        for (int i = 0; i < 100000 && !tiled->light->runs; i++)
+        for (const uint64_t end = clock_ns() + PATIENCE_NS; !tiled->light->runs && clock_ns() < end;)
             nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
         expect(tiled, tiled->light->runs == 1);
     } else {
