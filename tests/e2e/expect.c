@@ -47,6 +47,21 @@ void expect_served(const struct server_process *server)
     free(body);
 }
 
+void expect_served_in_time(const struct server_process *server)
+{
+    char *body = small_request();
+    struct reply reply = http_post(server, FORWARD, body);
+    for (size_t try = 1;
+         try < TRIES && (reply.failure || reply.status == 408 || reply.status == 503 || reply.status == 504); try++) {
+        reply_free(&reply);
+        reply = http_post(server, FORWARD, body);
+    }
+    ck_assert_msg(reply.failure == CURLE_OK, "no answer: %s", curl_easy_strerror(reply.failure));
+    ck_assert_msg(reply.status == 200, "status %ld: %.300s", reply.status, reply.body);
+    reply_free(&reply);
+    free(body);
+}
+
 void expect_problem(const struct reply *reply, long status, const char *pointer, const char *word, const char *name)
 {
     char type[128], id[256];

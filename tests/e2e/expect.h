@@ -18,6 +18,8 @@ char *heavy_request(size_t tokens);
 
 /* Demands a right answer to small_request (200 with an output). */
 void expect_served(const struct server_process *server);
+/* The same of a server whose deadlines are so short that the machine may miss one: 408, 503 and 504 are tried again. */
+void expect_served_in_time(const struct server_process *server);
 
 /* Demands a problem document with this status, at this pointer (NULL: none is asked for), whose detail holds `word`
  * (NULL: any). */

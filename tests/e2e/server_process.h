@@ -11,6 +11,10 @@ struct server_process;
 /* How long a test waits for what must happen at once or soon; sanitizer builds on a busy machine are slow. */
 #define PATIENCE_SECONDS 60
 
+/* A machine may stand still for seconds at any moment. What needs luck, such as that it does not while a short deadline
+ * runs, is tried so often; what must be so whenever it stands still is demanded of each try. */
+#define TRIES 60
+
 struct server_options {
     const char *server_members;   /* of the configuration's "server"; NULL: drain_delay_s 0 */
     const char *members;          /* of the configuration beside listen, default_weights and server; with "weights"

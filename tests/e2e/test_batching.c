@@ -79,67 +79,101 @@ static size_t count(const char *text, const char *word)
     return n;
 }
 
-/* Lines come a little after their answers. */
-static void expect_lines(struct server_process *server, const char *word, size_t wanted)
+/* Once the log has told of that many requests: in how many lines `word` is. Lines come a little after their answers. */
+static size_t lines_with(struct server_process *server, const char *word, size_t requests)
 {
-    size_t got = 0;
-    for (const double end = seconds_now() + PATIENCE_SECONDS; got != wanted && seconds_now() < end; sleep_ms(10)) {
+    size_t told = 0, got = 0;
+    for (const double end = seconds_now() + PATIENCE_SECONDS; told < requests && seconds_now() < end; sleep_ms(10)) {
         char *log = server_process_log(server);
+        told = count(log, "\"event\":\"request\"");
         got = count(log, word);
         free(log);
     }
-    ck_assert_msg(got == wanted, "%zu lines with %s, not %zu", got, word, wanted);
+    ck_assert_msg(told == requests, "the log tells of %zu requests, not %zu", told, requests);
+    return got;
 }
 
+/* Whether requests meet is up to the machine, which may stand still between any two of them for longer than the longest
+ * delay that can be set: they are sent until they do, and each of their answers is compared. */
 START_TEST(the_same_answers_together_and_alone)
 {
     struct server_process *together = server_process_start(&(struct server_options){
-                              .server_members = "'workers':2", .members = "'limits':{'max_batch_delay_us':1000000}"}),
+                              .server_members = "'workers':2,'drain_delay_s':0,'request_timeout_s':300",
+                              .members = "'limits':{'max_batch_delay_us':1000000}"}),
                           *alone = server_process_start(
-                              &(struct server_options){.members = "'limits':{'max_batch_tokens':1}"});
+                              &(struct server_options){.server_members = "'drain_delay_s':0,'request_timeout_s':300",
+                                                       .members = "'limits':{'max_batch_tokens':1}"});
     struct http_call calls[REQUESTS];
+    struct reply wanted[REQUESTS];
     char *bodies[REQUESTS];
+    size_t five = 0, five_so_far = 0, one_so_far = 0;
     for (size_t i = 0; i < REQUESTS; i++) {
         bodies[i] = request_text(i);
-        calls[i] =
-            (struct http_call){.method = "POST", .path = FORWARD, .body = bodies[i], .length = strlen(bodies[i])};
-    }
-    http_perform_all(together, calls, REQUESTS);
-    for (size_t i = 0; i < REQUESTS; i++) {
-        struct reply *got = &calls[i].reply, wanted = http_post(alone, FORWARD, bodies[i]);
-        ck_assert_int_eq(got->status, i == 4 ? 422 : 200);
-        ck_assert_int_eq(wanted.status, got->status);
-        cut_varying(got->body);
-        cut_varying(wanted.body);
-        ck_assert_msg(strcmp(got->body, wanted.body) == 0, "request %zu:\n%s\n%s", i, got->body, wanted.body);
-        reply_free(got);
-        reply_free(&wanted);
-        free(bodies[i]);
+        wanted[i] = http_post(alone, FORWARD, bodies[i]);
+        ck_assert_int_eq(wanted[i].status, i == 4 ? 422 : 200);
+        cut_varying(wanted[i].body);
     }
     server_process_stop(alone);
 
-    expect_lines(together, "\"batch\":5,", TOGETHER);
-    expect_lines(together, "\"batch\":1,", REQUESTS - TOGETHER);
+    for (size_t try = 1; try <= TRIES && five < TOGETHER; try++) {
+        for (size_t i = 0; i < REQUESTS; i++)
+            calls[i] =
+                (struct http_call){.method = "POST", .path = FORWARD, .body = bodies[i], .length = strlen(bodies[i])};
+        http_perform_all(together, calls, REQUESTS);
+        for (size_t i = 0; i < REQUESTS; i++) {
+            struct reply *got = &calls[i].reply;
+            cut_varying(got->body);
+            ck_assert_int_eq(got->status, wanted[i].status);
+            ck_assert_msg(strcmp(got->body, wanted[i].body) == 0, "request %zu:\n%s\n%s", i, got->body, wanted[i].body);
+            reply_free(got);
+        }
+        const size_t five_before = five_so_far, one_before = one_so_far;
+        five_so_far = lines_with(together, "\"batch\":5,", try * REQUESTS);
+        one_so_far = lines_with(together, "\"batch\":1,", try * REQUESTS);
+        const size_t one = one_so_far - one_before;
+        five = five_so_far - five_before;
+        ck_assert_msg(five == 0 || (five == TOGETHER && one == REQUESTS - TOGETHER), "%zu in fives and %zu alone", five,
+                      one); /* the one of another set is alone, whoever meets */
+        ck_assert_uint_ge(one, REQUESTS - TOGETHER);
+    }
+    ck_assert_msg(five == TOGETHER, "%d tries, and the five never met", TRIES);
+    for (size_t i = 0; i < REQUESTS; i++) {
+        reply_free(&wanted[i]);
+        free(bodies[i]);
+    }
     server_process_stop(together);
 }
 END_TEST
 
-/* A full batch does not wait for the delay to end. */
+/* A full batch does not wait for the delay to end: two of four tokens go at once, far before they would otherwise. */
 START_TEST(a_full_batch_waits_no_longer)
 {
     struct server_process *server = server_process_start(
-        &(struct server_options){.members = "'limits':{'max_batch_delay_us':1000000,'max_batch_tokens':8}"});
+        &(struct server_options){.server_members = "'drain_delay_s':0,'request_timeout_s':300",
+                                 .members = "'limits':{'max_batch_delay_us':1000000,'max_batch_tokens':8}"});
     struct http_call calls[4];
     char *four = rows_text(4, 7, 1), *body = quoted("{'input':%s}", four);
-    for (size_t i = 0; i < 4; i++)
-        calls[i] = (struct http_call){.method = "POST", .path = FORWARD, .body = body, .length = strlen(body)};
-    http_perform_all(server, calls, 4);
-    for (size_t i = 0; i < 4; i++) {
-        ck_assert_int_eq(calls[i].reply.status, 200);
-        reply_free(&calls[i].reply);
+    size_t met = 0, before = 0;
+    double took = 1;
+    for (size_t try = 1; try <= TRIES && !(met == 4 && took < 1); try++) {
+        for (size_t i = 0; i < 4; i++)
+            calls[i] = (struct http_call){.method = "POST", .path = FORWARD, .body = body, .length = strlen(body)};
+        const double begun = seconds_now();
+        http_perform_all(server, calls, 4);
+        took = seconds_now() - begun;
+        for (size_t i = 0; i < 4; i++) {
+            ck_assert_int_eq(calls[i].reply.status, 200);
+            reply_free(&calls[i].reply);
+        }
+        const size_t pairs = lines_with(server, "\"batch\":2,", 4 * try),
+                     alone = lines_with(server, "\"batch\":1,", 4 * try);
+        ck_assert_uint_eq(pairs + alone, 4 * try); /* there is no room for three */
+        met = pairs - before;
+        before = pairs;
     }
+    ck_assert_msg(met == 4 && took < 1, "%d tries, and never two pairs that did not wait: %zu in pairs, %.1f s", TRIES,
+                  met, took);
     free(four), free(body);
-    expect_lines(server, "\"batch\":2,", 4);
     server_process_stop(server);
 }
 END_TEST
@@ -157,7 +191,8 @@ static void send_small(int descriptor, const char *body, const char *header)
 START_TEST(one_that_is_too_late_ends_only_itself)
 {
     struct server_process *server =
-        server_process_start(&(struct server_options){.members = "'limits':{'max_batch_delay_us':100000}"});
+        server_process_start(&(struct server_options){.server_members = "'drain_delay_s':0,'request_timeout_s':300",
+                                                      .members = "'limits':{'max_batch_delay_us':100000}"});
     char *row = rows_text(1, 8, 1), *body = quoted("{'input':%s}", row);
     for (size_t i = 0; i < 10; i++) {
         int first = raw_connect(server, 0), second = raw_connect(server, 0);
@@ -178,7 +213,8 @@ END_TEST
 START_TEST(where_memory_is_short_for_a_batch)
 {
     struct server_process *server = server_process_start(
-        &(struct server_options){.members = "'limits':{'max_batch_delay_us':20000,'memory_budget_bytes':30000}"});
+        &(struct server_options){.server_members = "'drain_delay_s':0,'request_timeout_s':300",
+                                 .members = "'limits':{'max_batch_delay_us':20000,'memory_budget_bytes':30000}"});
     struct http_call calls[12];
     char *two = rows_text(2, 9, 1), *body = quoted("{'input':%s,'encoding':'base64'}", two);
     for (size_t i = 0; i < 12; i++)
@@ -191,9 +227,14 @@ START_TEST(where_memory_is_short_for_a_batch)
         reply_free(&calls[i].reply);
     }
     ck_assert_uint_ge(answered, 1);
-    struct reply reply = http_post(server, FORWARD, body);
-    ck_assert_int_eq(reply.status, 200);
-    reply_free(&reply);
+    long status = 429;
+    for (const double end = seconds_now() + PATIENCE_SECONDS; status == 429 && seconds_now() < end; sleep_ms(5)) {
+        struct reply reply =
+            http_post(server, FORWARD, body); /* what the others held comes back behind their answers */
+        status = reply.status;
+        reply_free(&reply);
+    }
+    ck_assert_int_eq(status, 200);
     free(two), free(body);
     server_process_stop(server);
 }

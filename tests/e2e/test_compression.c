@@ -306,7 +306,9 @@ END_TEST
 
 START_TEST(the_budget_is_asked)
 {
-    struct server_process *server = start("'limits':{'memory_budget_bytes':60000000}");
+    struct server_process *server =
+        server_process_start(&(struct server_options){.server_members = "'drain_delay_s':0,'upload_timeout_s':300",
+                                                      .members = "'limits':{'memory_budget_bytes':60000000}"});
     struct bytes body = spaces(10, GZIP), too_much = spaces(60, GZIP);
     expect_refused(server, too_much, as_gzip, 413, "memory_budget_bytes");
     int holder = raw_connect(server, 0);
@@ -365,7 +367,15 @@ START_TEST(the_deadline_comes_first)
     struct server_process *server = server_process_start(
         &(struct server_options){.server_members = "'drain_delay_s':0,'workers':1,'request_timeout_s':0.2"});
     struct bytes body = empty_blocks(LONG_BODY), little = {body.data, 100000};
-    expect_refused(server, little, as_gzip, 400, "cut short");
+    long status = 504;
+    for (size_t try = 0; try < TRIES && status == 504; try++) { /* too late only where the machine stands still */
+        struct reply reply = post(server, little, as_gzip);
+        status = reply.status;
+        if (status != 504)
+            expect_problem(&reply, 400, NULL, "cut short", "a little of it");
+        reply_free(&reply);
+    }
+    ck_assert_int_eq(status, 400);
     expect_refused(server, body, as_gzip, 504, "request_timeout_s"); /* at once, or in time */
     free(body.data);
     server_process_stop(server);
@@ -374,25 +384,29 @@ END_TEST
 
 START_TEST(others_are_served_meanwhile)
 {
-    struct server_process *server =
-        server_process_start(&(struct server_options){.server_members = "'drain_delay_s':0,'workers':1"});
+    struct server_process *server = server_process_start(&(struct server_options){
+        .server_members = "'drain_delay_s':0,'workers':1,'upload_timeout_s':300,'request_timeout_s':300"});
     char *text = noisy_request(15); /* for the worker, but light */
     struct bytes body = empty_blocks(LONG_BODY), light = packed(text, strlen(text), GZIP, 1);
     ck_assert_uint_gt(light.length, 4096);
     char *head = quoted("POST " FORWARD " HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
                         "Content-Encoding: gzip\r\nContent-Length: %zu\r\n\r\n",
                         body.length);
-    int descriptor = raw_connect(server, 0);
-    ck_assert(raw_send_text(descriptor, head) && raw_send(descriptor, body.data, body.length));
-    for (int i = 0; i < 10; i++) {
-        struct reply reply = post(server, light, as_gzip);
-        ck_assert_int_eq(reply.status, 200);
-        reply_free(&reply);
+    bool first = false; /* the long one is last, unless the machine stands still */
+    for (size_t try = 0; try < TRIES && !first; try++) {
+        int descriptor = raw_connect(server, 0);
+        ck_assert(raw_send_text(descriptor, head) && raw_send(descriptor, body.data, body.length));
+        for (int i = 0; i < 10; i++) {
+            struct reply reply = post(server, light, as_gzip);
+            ck_assert_int_eq(reply.status, 200);
+            reply_free(&reply);
+        }
+        struct raw_answer answer = raw_receive(descriptor, 0.001, NULL);
+        first = answer.length == 0 && !answer.closed;
+        raw_answer_free(&answer);
+        close(descriptor);
     }
-    struct raw_answer answer = raw_receive(descriptor, 0.001, NULL);
-    ck_assert_msg(answer.length == 0 && !answer.closed, "the long one was first: %s", answer.data);
-    raw_answer_free(&answer);
-    close(descriptor);
+    ck_assert_msg(first, "the long one was first each time");
     ck_assert_msg(server_process_logs(server, "\"client-gone\"", PATIENCE_SECONDS, NULL),
                   "it went on when its client had gone");
     free(head);

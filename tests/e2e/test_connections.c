@@ -3,17 +3,17 @@
 #include "raw_socket.h"
 #include "suite.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define SILENCE   20
 #define JSON_TYPE "Content-Type: application/json\r\n"
 #define ALIVE     "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
 
 #define LIMIT   20
-#define LIMITED "'drain_delay_s':0,'max_connections':20"
+#define LIMITED "'drain_delay_s':0,'max_connections':20,'upload_timeout_s':300,'idle_timeout_s':300"
 
 static struct server_process *start(const char *server_members)
 {
@@ -38,25 +38,41 @@ static void expect_answer(int descriptor, int status)
     raw_answer_free(&answer);
 }
 
+/* A connection is idle a little after its client has the answer, so that the first of several may be idle last where
+ * the machine stands still between the two. Whichever goes, it is one. */
 START_TEST(the_longest_idle_gives_way)
 {
-    struct server_process *server = start(LIMITED);
-    int idle[LIMIT];
-    for (size_t i = 0; i < LIMIT; i++) {
-        idle[i] = raw_connect(server, 0);
-        ck_assert(raw_send_text(idle[i], ALIVE));
-        expect_answer(idle[i], 200);
-        sleep_ms(2);
+    bool longest_went = false;
+    for (size_t try = 0; try < TRIES && !longest_went; try++) {
+        struct server_process *server = start(LIMITED);
+        int idle[LIMIT];
+        for (size_t i = 0; i < LIMIT; i++) {
+            idle[i] = raw_connect(server, 0);
+            ck_assert(raw_send_text(idle[i], ALIVE));
+            expect_answer(idle[i], 200);
+            sleep_ms(2);
+        }
+        expect_served(server);
+        struct pollfd polled[LIMIT];
+        for (size_t i = 0; i < LIMIT; i++)
+            polled[i] = (struct pollfd){.fd = idle[i], .events = POLLIN};
+        ck_assert_msg(poll(polled, LIMIT, PATIENCE_SECONDS * 1000) == 1, "no idle connection gives way, or several do");
+        longest_went = polled[0].revents != 0;
+        for (size_t i = 0; i < LIMIT; i++)
+            if (polled[i].revents) {
+                struct raw_answer gone = raw_receive(idle[i], PATIENCE_SECONDS, NULL);
+                ck_assert_msg(gone.closed && gone.length == 0, "the one that gives way hears %s", gone.data);
+                raw_answer_free(&gone);
+            }
+        if (longest_went) {
+            ck_assert(raw_send_text(idle[LIMIT - 1], ALIVE));
+            expect_answer(idle[LIMIT - 1], 200);
+        }
+        for (size_t i = 0; i < LIMIT; i++)
+            close(idle[i]);
+        server_process_stop(server);
     }
-    expect_served(server);
-    struct raw_answer gone = raw_receive(idle[0], PATIENCE_SECONDS, NULL);
-    ck_assert_msg(gone.closed && gone.length == 0, "the longest idle connection stays open: %s", gone.data);
-    raw_answer_free(&gone);
-    ck_assert(raw_send_text(idle[LIMIT - 1], ALIVE));
-    expect_answer(idle[LIMIT - 1], 200);
-    for (size_t i = 0; i < LIMIT; i++)
-        close(idle[i]);
-    server_process_stop(server);
+    ck_assert_msg(longest_went, "the longest idle connection stays open");
 }
 END_TEST
 
@@ -77,7 +93,7 @@ START_TEST(a_newcomer_among_the_busy_is_refused)
         ck_assert_int_eq(raw_status(&seen), 100);
         raw_answer_free(&seen);
     }
-    struct raw_answer refused = raw_exchange_text(server, ALIVE, SILENCE);
+    struct raw_answer refused = raw_exchange_text(server, ALIVE, PATIENCE_SECONDS);
     ck_assert_msg(raw_status(&refused) == 503 && refused.closed && strstr(refused.data, "max_connections"), "%s",
                   refused.data);
     ck_assert_ptr_nonnull(strstr(refused.data, "Retry-After: "));
@@ -98,7 +114,7 @@ END_TEST
 
 START_TEST(three_hundred_at_once)
 {
-    struct server_process *server = start("'drain_delay_s':0,'request_timeout_s':300");
+    struct server_process *server = start("'drain_delay_s':0,'upload_timeout_s':300,'request_timeout_s':300");
     enum { MANY = 300 };
     static struct http_call calls[MANY];
     char *body = small_request(), *first = NULL;
@@ -161,7 +177,7 @@ END_TEST
 
 START_TEST(a_body_byte_by_byte)
 {
-    struct server_process *server = start("'drain_delay_s':0");
+    struct server_process *server = start("'drain_delay_s':0,'upload_timeout_s':300");
     char *body = small_request(), *head = small_head(body);
     int descriptor = raw_connect(server, 0);
     for (const char *byte = head; *byte; byte++)

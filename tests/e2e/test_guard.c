@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SILENCE 20
-
 /* Five bytes, and a chunked body without a chunk: whole either way, so that a server that takes the request answers the
  * tail too. */
 #define EMPTY "0\r\n\r\n"
@@ -66,7 +64,7 @@ START_TEST(tricks)
 {
     const struct trick *trick = &TRICKS[_i];
     struct server_process *server = server_process_start(NULL);
-    struct raw_answer answer = raw_exchange_text(server, trick->request, SILENCE);
+    struct raw_answer answer = raw_exchange_text(server, trick->request, PATIENCE_SECONDS);
     int status = raw_status(&answer);
     ck_assert_msg(status == 400 || (trick->of_the_library && status == 413), "%s: %.200s", trick->name, answer.data);
     if (trick->of_the_library)
@@ -94,7 +92,7 @@ START_TEST(chunks_that_are_none)
     for (size_t i = 0; i < sizeof chunks / sizeof *chunks; i++) {
         char request[1024];
         snprintf(request, sizeof request, POST "Transfer-Encoding: chunked\r\n\r\n%s" TAIL, chunks[i]);
-        struct raw_answer answer = raw_exchange_text(server, request, SILENCE);
+        struct raw_answer answer = raw_exchange_text(server, request, PATIENCE_SECONDS);
         ck_assert_msg(raw_count(&answer, " 200 ") == 0, "%s: %s", chunks[i], answer.data);
         ck_assert_msg(answer.closed, "%s: the connection stays open", chunks[i]);
         raw_answer_free(&answer);
@@ -111,7 +109,7 @@ START_TEST(a_huge_header)
     char *request = malloc(length + 256), *to = stpcpy(request, "GET /healthz HTTP/1.1\r\nHost: a\r\nX-Long: ");
     memset(to, 'a', length);
     strcpy(to + length, "\r\n\r\n");
-    struct raw_answer answer = raw_exchange_text(server, request, SILENCE);
+    struct raw_answer answer = raw_exchange_text(server, request, PATIENCE_SECONDS);
     int status = raw_status(&answer);
     ck_assert_msg((status == 0 && answer.length == 0) || (status >= 400 && status < 500), "%.200s", answer.data);
     ck_assert(answer.closed);

@@ -13,9 +13,6 @@
 #define CLOSE     "Connection: close\r\n"
 #define JSON_TYPE "Content-Type: application/json\r\n"
 
-/* Silence that says the server has nothing more to send. */
-#define SILENCE 20
-
 static char *wire(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static char *wire(const char *format, ...)
 {
@@ -54,8 +51,8 @@ START_TEST(head_is_get_without_the_body)
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         char *get = wire("GET %s HTTP/1.1\r\n" HOST CLOSE "\r\n", paths[i]),
              *head = wire("HEAD %s HTTP/1.1\r\n" HOST CLOSE "\r\n", paths[i]);
-        struct raw_answer full = raw_exchange_text(server, get, SILENCE),
-                          bare = raw_exchange_text(server, head, SILENCE);
+        struct raw_answer full = raw_exchange_text(server, get, PATIENCE_SECONDS),
+                          bare = raw_exchange_text(server, head, PATIENCE_SECONDS);
         ck_assert(full.closed && bare.closed);
         ck_assert_msg(raw_count(&bare, "\r\n\r\n") == 1 && strcmp(strstr(bare.data, "\r\n\r\n"), "\r\n\r\n") == 0,
                       "HEAD %s has a body: %s", paths[i], bare.data);
@@ -177,7 +174,7 @@ START_TEST(bodies_come_in_chunks)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         char *chunks = chunked(body, sizes[i]);
         char *request = wire("POST " FORWARD " HTTP/1.1\r\n" HOST CLOSE "Transfer-Encoding: chunked\r\n\r\n%s", chunks);
-        struct raw_answer answer = raw_exchange_text(server, request, SILENCE);
+        struct raw_answer answer = raw_exchange_text(server, request, PATIENCE_SECONDS);
         ck_assert_int_eq(raw_status(&answer), 200);
         ck_assert_ptr_nonnull(strstr(answer.data, "\"output\""));
         ck_assert(answer.closed);
@@ -202,7 +199,7 @@ START_TEST(expect_100_continue)
     struct raw_answer interim = raw_receive(descriptor, PATIENCE_SECONDS, "\r\n\r\n");
     ck_assert_int_eq(raw_status(&interim), 100);
     ck_assert(raw_send_text(descriptor, body));
-    struct raw_answer answer = raw_receive(descriptor, SILENCE, NULL);
+    struct raw_answer answer = raw_receive(descriptor, PATIENCE_SECONDS, NULL);
     ck_assert_int_eq(raw_status(&answer), 200);
     ck_assert_ptr_nonnull(strstr(answer.data, "\"output\""));
     raw_answer_free(&interim);
@@ -227,7 +224,7 @@ START_TEST(refused_before_100_continue)
     struct server_process *server = server_process_start(NULL);
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         char *head = wire("%s HTTP/1.1\r\n" HOST "%sContent-Length: 1000\r\n\r\n", refused[i].line, refused[i].headers);
-        struct raw_answer answer = raw_exchange_text(server, head, SILENCE);
+        struct raw_answer answer = raw_exchange_text(server, head, PATIENCE_SECONDS);
         ck_assert_msg(raw_status(&answer) == refused[i].status, "%s %s: %.100s", refused[i].line, refused[i].headers,
                       answer.data);
         ck_assert_uint_eq(raw_answers(&answer), 1);
@@ -246,7 +243,7 @@ START_TEST(pipelined_requests)
     char *request = wire("POST " FORWARD " HTTP/1.1\r\n" HOST JSON_TYPE "Content-Length: %zu\r\n\r\n%s"
                          "GET /healthz HTTP/1.1\r\n" HOST CLOSE "\r\n",
                          strlen(body), body);
-    struct raw_answer answer = raw_exchange_text(server, request, SILENCE);
+    struct raw_answer answer = raw_exchange_text(server, request, PATIENCE_SECONDS);
     ck_assert_uint_eq(raw_count(&answer, "HTTP/1.1 200"), 2);
     ck_assert(answer.closed);
     const char *first = strstr(answer.data, "\"output\""), *second = strstr(answer.data, "\"status\":\"ok\"");
@@ -281,7 +278,7 @@ START_TEST(request_targets)
     struct server_process *server = server_process_start(NULL);
     for (size_t i = 0; i < sizeof targets / sizeof *targets; i++) {
         char *request = wire("GET %s HTTP/1.1\r\n" HOST CLOSE "\r\n", targets[i].target);
-        struct raw_answer answer = raw_exchange_text(server, request, SILENCE);
+        struct raw_answer answer = raw_exchange_text(server, request, PATIENCE_SECONDS);
         ck_assert_msg(raw_status(&answer) == targets[i].status, "%s: %.200s", targets[i].target, answer.data);
         raw_answer_free(&answer);
         free(request);
@@ -296,7 +293,7 @@ START_TEST(get_with_a_body)
     struct raw_answer answer = raw_exchange_text(server,
                                                  "GET /healthz HTTP/1.1\r\n" HOST "Content-Length: 5\r\n\r\nhello"
                                                  "GET /v1/weights HTTP/1.1\r\n" HOST CLOSE "\r\n",
-                                                 SILENCE);
+                                                 PATIENCE_SECONDS);
     ck_assert_msg(raw_count(&answer, "HTTP/1.1 200") == 2 && raw_answers(&answer) == 2, "%s", answer.data);
     raw_answer_free(&answer);
     server_process_stop(server);
@@ -310,13 +307,14 @@ START_TEST(http_1_0)
     char *post = wire("POST " FORWARD " HTTP/1.0\r\n" JSON_TYPE "Content-Length: %zu\r\n\r\n%s", strlen(body), body);
     const char *const requests[] = {"GET /healthz HTTP/1.0\r\n\r\n", post};
     for (size_t i = 0; i < 2; i++) {
-        struct raw_answer answer = raw_exchange_text(server, requests[i], SILENCE);
+        struct raw_answer answer = raw_exchange_text(server, requests[i], PATIENCE_SECONDS);
         ck_assert_msg(raw_status(&answer) == 200, "%s", answer.data);
         ck_assert_msg(answer.closed, "an HTTP/1.0 connection stays open");
         raw_answer_free(&answer);
     }
     struct raw_answer answer = raw_exchange_text(
-        server, "GET /healthz HTTP/1.0\r\nConnection: keep-alive\r\n\r\nGET /healthz HTTP/1.0\r\n\r\n", SILENCE);
+        server, "GET /healthz HTTP/1.0\r\nConnection: keep-alive\r\n\r\nGET /healthz HTTP/1.0\r\n\r\n",
+        PATIENCE_SECONDS);
     ck_assert_uint_eq(raw_count(&answer, " 200 OK"), 2);
     raw_answer_free(&answer);
     free(post);

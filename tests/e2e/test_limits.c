@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SILENCE   20
 #define POST      "POST " FORWARD " HTTP/1.1\r\nHost: a\r\n"
 #define JSON_TYPE "Content-Type: application/json\r\n"
 
@@ -43,7 +42,7 @@ START_TEST(body_over_max_body_bytes)
     static const char *const heads[] = {POST JSON_TYPE "Content-Length: 99999999999\r\n\r\n",
                                         POST JSON_TYPE "Expect: 100-continue\r\nContent-Length: 200000\r\n\r\n"};
     for (size_t i = 0; i < 2; i++) {
-        struct raw_answer answer = raw_exchange_text(server, heads[i], SILENCE);
+        struct raw_answer answer = raw_exchange_text(server, heads[i], PATIENCE_SECONDS);
         ck_assert_msg(raw_status(&answer) == 413 && strstr(answer.data, "max_body_bytes"), "%s: %s", heads[i],
                       answer.data);
         ck_assert_uint_eq(raw_answers(&answer), 1);
@@ -59,7 +58,7 @@ START_TEST(body_over_max_body_bytes)
     ck_assert(raw_send_text(descriptor, POST JSON_TYPE "Transfer-Encoding: chunked\r\n\r\n"));
     for (size_t i = 0; i < 7; i++)
         (void)raw_send_text(descriptor, chunk);
-    struct raw_answer answer = raw_receive(descriptor, SILENCE, NULL);
+    struct raw_answer answer = raw_receive(descriptor, PATIENCE_SECONDS, NULL);
     ck_assert_msg(raw_status(&answer) == 413, "%s", answer.data);
     ck_assert(answer.closed);
     raw_answer_free(&answer);
@@ -123,7 +122,8 @@ START_TEST(more_than_the_budget_can_ever_hold)
     reply_free(&reply);
     free(maps);
     free(heavy);
-    struct raw_answer answer = raw_exchange_text(server, POST JSON_TYPE "Content-Length: 20000000\r\n\r\n", SILENCE);
+    struct raw_answer answer =
+        raw_exchange_text(server, POST JSON_TYPE "Content-Length: 20000000\r\n\r\n", PATIENCE_SECONDS);
     ck_assert_msg(raw_status(&answer) == 413 && strstr(answer.data, "memory_budget_bytes"), "%s", answer.data);
     raw_answer_free(&answer);
     expect_served(server);
@@ -133,14 +133,14 @@ END_TEST
 
 START_TEST(a_full_budget)
 {
-    struct server_process *server = start(NULL, "'memory_budget_bytes':60000000");
+    struct server_process *server = start("'drain_delay_s':0,'upload_timeout_s':300", "'memory_budget_bytes':60000000");
     static const char head[] = POST JSON_TYPE "Expect: 100-continue\r\nContent-Length: 40000000\r\n\r\n";
     int first = raw_connect(server, 0);
     ck_assert(raw_send_text(first, head));
     struct raw_answer answer = raw_receive(first, PATIENCE_SECONDS, "\r\n\r\n");
     ck_assert_int_eq(raw_status(&answer), 100);
     raw_answer_free(&answer);
-    answer = raw_exchange_text(server, head, SILENCE);
+    answer = raw_exchange_text(server, head, PATIENCE_SECONDS);
     ck_assert_msg(raw_status(&answer) == 429 && strstr(answer.data, "memory budget") &&
                       strstr(answer.data, "Retry-After: "),
                   "%s", answer.data);
@@ -156,6 +156,7 @@ START_TEST(a_full_budget)
         status = raw_status(&answer);
         raw_answer_free(&answer);
         close(next);
+        sleep_ms(5);
     } while (status != 100 && seconds_now() < until);
     ck_assert_int_eq(status, 100);
     server_process_stop(server);
@@ -168,19 +169,21 @@ START_TEST(a_full_queue)
     char *heavy = heavy_request(3000);
     struct http_call calls[12];
     size_t served = 0, refused = 0;
-    for (size_t i = 0; i < 12; i++)
-        calls[i] = forward_call(heavy, NULL);
-    http_perform_all(server, calls, 12);
-    for (size_t i = 0; i < 12; i++) {
-        char after[16];
-        if (calls[i].reply.status == 200) {
-            served++;
-        } else {
-            expect_problem(&calls[i].reply, 429, NULL, "queue_depth", "a full queue");
-            ck_assert(reply_header(&calls[i].reply, "Retry-After", after, sizeof after) && atoi(after) > 0);
-            refused++;
+    for (size_t try = 0; try < TRIES && refused == 0; try++) { /* they come at once, unless the machine stands still */
+        for (size_t i = 0; i < 12; i++)
+            calls[i] = forward_call(heavy, NULL);
+        http_perform_all(server, calls, 12);
+        for (size_t i = 0; i < 12; i++) {
+            char after[16];
+            if (calls[i].reply.status == 200) {
+                served++;
+            } else {
+                expect_problem(&calls[i].reply, 429, NULL, "queue_depth", "a full queue");
+                ck_assert(reply_header(&calls[i].reply, "Retry-After", after, sizeof after) && atoi(after) > 0);
+                refused++;
+            }
+            reply_free(&calls[i].reply);
         }
-        reply_free(&calls[i].reply);
     }
     ck_assert_uint_gt(served, 0);
     ck_assert_uint_gt(refused, 0);
@@ -251,18 +254,26 @@ START_TEST(deadline_of_the_proxy_for_the_upload)
 {
     struct server_process *server = start("'drain_delay_s':0,'upload_timeout_s':300", "'queue_depth':16");
     struct raw_answer answer = raw_exchange_text(
-        server, POST JSON_TYPE "x-envoy-expected-rq-timeout-ms: 300\r\nContent-Length: 1000\r\n\r\n{\"input", SILENCE);
+        server, POST JSON_TYPE "x-envoy-expected-rq-timeout-ms: 300\r\nContent-Length: 1000\r\n\r\n{\"input",
+        PATIENCE_SECONDS);
     ck_assert_int_eq(raw_status(&answer), 408);
     ck_assert_ptr_nonnull(strstr(answer.data, "x-envoy-expected-rq-timeout-ms"));
     ck_assert(answer.closed);
     raw_answer_free(&answer);
     /* It is the request's, and not the next one's on that connection. */
-    int descriptor = raw_connect(server, 0);
-    ck_assert(raw_send_text(descriptor,
-                            "GET /v1/weights HTTP/1.1\r\nHost: a\r\nx-envoy-expected-rq-timeout-ms: 300\r\n\r\n"));
-    answer = raw_receive(descriptor, PATIENCE_SECONDS, "]}");
-    ck_assert_int_eq(raw_status(&answer), 200);
-    raw_answer_free(&answer);
+    int descriptor = -1, status = 0;
+    for (size_t try = 0; try < TRIES && status != 200; try++) {
+        if (descriptor >= 0)
+            close(descriptor);
+        descriptor = raw_connect(server, 0);
+        ck_assert(raw_send_text(descriptor,
+                                "GET /v1/weights HTTP/1.1\r\nHost: a\r\nx-envoy-expected-rq-timeout-ms: 300\r\n\r\n"));
+        answer = raw_receive(descriptor, PATIENCE_SECONDS, "]}");
+        status = raw_status(&answer);
+        ck_assert_msg(status == 200 || status == 408, "%.200s", answer.data);
+        raw_answer_free(&answer);
+    }
+    ck_assert_int_eq(status, 200);
     answer = raw_receive(descriptor, 1, NULL);
     ck_assert_msg(answer.length == 0 && !answer.closed, "an idle connection hears \"%s\"", answer.data);
     raw_answer_free(&answer);
@@ -300,20 +311,20 @@ static long status_of(struct server_process *server, const char *body)
     return status;
 }
 
-/* While one job runs on and on, those that wait for it leave, and their places go to others. */
-START_TEST(who_left_the_queue_makes_room)
+enum { WAITING = 2, REFUSALS = 20 };
+
+/* Sends what the only worker is busy with for long, then what waits, until the queue stays full. The descriptors of
+ * both. */
+static int fill_queue(struct server_process *server, const char *endless, const char *heavy, const char *light,
+                      int waiting[WAITING])
 {
-    enum { WAITING = 2, REFUSALS = 20 };
-    struct server_process *server = start("'drain_delay_s':0,'workers':1,'request_timeout_s':300",
-                                          "'queue_depth':2,'memory_budget_bytes':2000000000,'max_request_gflop':1e9");
-    char *endless = heavy_request(60000), *heavy = heavy_request(1000), *output = heavy_request(180);
-    *strstr(output, ",\"return\"") = '\0';
-    char *light = quoted("%s,'encoding':'base64'}", output); /* with maps: too much for where it is read */
-    int running = send_heavy(server, endless), waiting[WAITING] = {-1, -1};
+    const int running = send_heavy(server, endless);
+    const double end = seconds_now() + PATIENCE_SECONDS;
     size_t refusals = 0;
-    double begun = seconds_now();
+    for (size_t i = 0; i < WAITING; i++)
+        waiting[i] = -1;
     /* They are done soon, until the long one was taken. Then the queue is full for good. */
-    while (refusals < REFUSALS && seconds_now() < begun + PATIENCE_SECONDS) {
+    while (refusals < REFUSALS && seconds_now() < end) {
         const bool full = status_of(server, light) == 429;
         refusals = full ? refusals + 1 : 0;
         for (size_t i = 0; !full && i < WAITING; i++) {
@@ -321,21 +332,39 @@ START_TEST(who_left_the_queue_makes_room)
                 close(waiting[i]);
             waiting[i] = send_heavy(server, heavy);
         }
-        usleep(50000);
+        sleep_ms(50);
     }
     ck_assert_msg(refusals == REFUSALS, "the queue is never full");
-    for (size_t i = 0; i < WAITING; i++)
-        close(waiting[i]);
-    begun = seconds_now();
-    long status;
-    do
-        status = status_of(server, light);
-    while (status == 429 && seconds_now() < begun + PATIENCE_SECONDS);
-    struct raw_answer answer = raw_receive(running, 0.01, NULL);
-    ck_assert_msg(answer.length == 0 && !answer.closed, "the job that ran has ended: nothing was shown");
-    ck_assert_msg(status == 200, "status %ld", status);
-    raw_answer_free(&answer);
-    close(running);
+    return running;
+}
+
+/* While one job runs on and on, those that wait for it leave, and their places go to others. It does end, where the
+ * machine stands still for so long that nothing can be shown. */
+START_TEST(who_left_the_queue_makes_room)
+{
+    struct server_process *server = start("'drain_delay_s':0,'workers':1,'request_timeout_s':300",
+                                          "'queue_depth':2,'memory_budget_bytes':2000000000,'max_request_gflop':1e9");
+    char *endless = heavy_request(60000), *heavy = heavy_request(1000), *output = heavy_request(180);
+    *strstr(output, ",\"return\"") = '\0';
+    char *light = quoted("%s,'encoding':'base64'}", output); /* with maps: too much for where it is read */
+    bool shown = false;
+    for (size_t try = 0; try < 10 && !shown; try++) {
+        int waiting[WAITING];
+        const int running = fill_queue(server, endless, heavy, light, waiting);
+        for (size_t i = 0; i < WAITING; i++)
+            close(waiting[i]);
+        const double end = seconds_now() + PATIENCE_SECONDS;
+        long status;
+        do
+            status = status_of(server, light);
+        while (status == 429 && seconds_now() < end);
+        ck_assert_msg(status == 200, "status %ld", status);
+        struct raw_answer answer = raw_receive(running, 0.01, NULL);
+        shown = answer.length == 0 && !answer.closed;
+        raw_answer_free(&answer);
+        close(running);
+    }
+    ck_assert_msg(shown, "the job that ran had ended each time: nothing was shown");
     free(endless);
     free(heavy);
     free(light);
@@ -349,28 +378,28 @@ START_TEST(a_slow_upload)
     struct server_process *server = start("'drain_delay_s':0,'upload_timeout_s':1", "'queue_depth':16");
     int slow = raw_connect(server, 0);
     ck_assert(raw_send_text(slow, POST JSON_TYPE "Content-Length: 1000\r\n\r\n"));
-    double begun = seconds_now();
-    while (seconds_now() < begun + 20 &&
-           raw_send(slow, " ", 1)) { /* each byte is progress, and still the time is over */
+    const double end = seconds_now() + PATIENCE_SECONDS;
+    bool answered = false;
+    while (!answered && seconds_now() < end) { /* each byte is progress, and still the time is over */
+        (void)raw_send(slow, " ", 1);
         struct raw_answer early = raw_receive(slow, 0.2, "\r\n\r\n");
-        bool answered = early.length > 0 || early.closed;
+        answered = early.length > 0 || early.closed;
         if (answered)
             ck_assert_msg(raw_status(&early) == 408 && strstr(early.data, "upload_timeout_s"), "%s", early.data);
         raw_answer_free(&early);
-        if (answered)
-            break;
     }
-    ck_assert_msg(seconds_now() < begun + 20, "a body of a byte every 0.2 s was taken for 20 s");
-    struct raw_answer rest = raw_receive(slow, SILENCE, NULL);
+    ck_assert_msg(answered, "a body of a byte every 0.2 s was taken for %d s", PATIENCE_SECONDS);
+    struct raw_answer rest = raw_receive(slow, PATIENCE_SECONDS, NULL);
     ck_assert_msg(rest.closed, "the connection stays open after 408");
     raw_answer_free(&rest);
     close(slow);
 
-    struct raw_answer answer = raw_exchange_text(server, "GET /healthz HTTP/1.1\r\nHost: a\r\nX-Unfinished: ", SILENCE);
+    struct raw_answer answer =
+        raw_exchange_text(server, "GET /healthz HTTP/1.1\r\nHost: a\r\nX-Unfinished: ", PATIENCE_SECONDS);
     ck_assert_msg(answer.closed && (answer.length == 0 || raw_status(&answer) == 408), "headers that never end: %s",
                   answer.data);
     raw_answer_free(&answer);
-    expect_served(server);
+    expect_served_in_time(server);
     server_process_stop(server);
 }
 END_TEST
@@ -378,13 +407,17 @@ END_TEST
 START_TEST(an_idle_connection)
 {
     struct server_process *server = start("'drain_delay_s':0,'idle_timeout_s':1", "'queue_depth':16");
-    struct raw_answer answer = raw_exchange_text(server, "", SILENCE);
+    struct raw_answer answer = raw_exchange_text(server, "", PATIENCE_SECONDS);
     ck_assert_msg(answer.closed && answer.length == 0, "a connection without a request: %s", answer.data);
     raw_answer_free(&answer);
-    answer = raw_exchange_text(server, "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n", SILENCE);
-    ck_assert_int_eq(raw_status(&answer), 200);
-    ck_assert_msg(answer.closed, "a connection after its request stays open");
-    raw_answer_free(&answer);
+    int status = 0;
+    for (size_t try = 0; try < TRIES && status == 0; try++) { /* nothing, where it was idle before its request came */
+        answer = raw_exchange_text(server, "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n", PATIENCE_SECONDS);
+        status = raw_status(&answer);
+        ck_assert_msg(answer.closed, "a connection after its request stays open");
+        raw_answer_free(&answer);
+    }
+    ck_assert_int_eq(status, 200);
     server_process_stop(server);
 }
 END_TEST
@@ -396,7 +429,8 @@ END_TEST
 #define SEND_TIMEOUT_S "2"
 #endif
 
-/* Readers that stop hold the budget until it is full; then their time is over and it is free again. */
+/* Readers that stop hold the budget until it is full; then their time is over and it is free again. Where the machine
+ * stands still, the time of the first is over before the budget is full, and more are needed. */
 START_TEST(a_reader_that_stops)
 {
     struct server_process *server =
@@ -405,9 +439,9 @@ START_TEST(a_reader_that_stops)
     *end = '\0';
     char *maps = quoted("%s,'return':['attention']}", heavy), *request;
     ck_assert_int_ge(asprintf(&request, POST JSON_TYPE "Content-Length: %zu\r\n\r\n%s", strlen(maps), maps), 0);
-    int stopped[8], status = 0;
+    int stopped[8 * TRIES], status = 0;
     size_t count = 0;
-    while (count < 8 && status != 429) {
+    while (count < 8 * TRIES && status != 429) {
         stopped[count] = raw_connect(server, 4096);
         ck_assert(raw_send_text(stopped[count], request));
         struct raw_answer answer = raw_receive(stopped[count], PATIENCE_SECONDS, "HTTP/1.1 ");
@@ -416,7 +450,7 @@ START_TEST(a_reader_that_stops)
         raw_answer_free(&answer);
         count++;
     }
-    ck_assert_msg(status == 429, "8 answers of some 20 MB fit into a budget of 60 MB");
+    ck_assert_msg(status == 429, "%zu answers of some 20 MB fit into a budget of 60 MB", count);
     ck_assert_msg(count > 1, "not even one fits");
     double until = seconds_now() + PATIENCE_SECONDS;
     long now;
@@ -460,7 +494,7 @@ START_TEST(a_refused_body_is_read_away)
     free(body);
 
     struct raw_answer answer =
-        raw_exchange_text(server, POST "Content-Type: text/csv\r\nContent-Length: 9000000\r\n\r\n", SILENCE);
+        raw_exchange_text(server, POST "Content-Type: text/csv\r\nContent-Length: 9000000\r\n\r\n", PATIENCE_SECONDS);
     ck_assert_int_eq(raw_status(&answer), 415);
     ck_assert_msg(answer.closed, "9 MB are waited for");
     raw_answer_free(&answer);

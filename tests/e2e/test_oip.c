@@ -541,11 +541,12 @@ START_TEST(errors_have_the_protocols_form)
     expect_error(&reply, 413, "65536", "a long index request");
     reply_free(&reply);
     struct raw_answer answer = raw_exchange_text(
-        server, "POST " INFER " HTTP/1.1\r\nHost: a\r\nContent-Length: 100001\r\nExpect: 100-continue\r\n\r\n", 20);
+        server, "POST " INFER " HTTP/1.1\r\nHost: a\r\nContent-Length: 100001\r\nExpect: 100-continue\r\n\r\n",
+        PATIENCE_SECONDS);
     ck_assert_int_eq(raw_status(&answer), 413);
     ck_assert_uint_eq(raw_count(&answer, "\r\n\r\n{\"error\":\""), 1);
     raw_answer_free(&answer);
-    answer = raw_exchange_text(server, "POST " INFER " HTTP/1.1\r\nHost: a\r\n\r\n", 20);
+    answer = raw_exchange_text(server, "POST " INFER " HTTP/1.1\r\nHost: a\r\n\r\n", PATIENCE_SECONDS);
     ck_assert_int_eq(raw_status(&answer), 400);
     ck_assert_uint_eq(raw_count(&answer, "\r\n\r\n{\"error\":\""), 1);
     raw_answer_free(&answer);
@@ -557,16 +558,24 @@ END_TEST
 /* A chunked body that grows over the limit, and an upload that is too slow, are answered in mid-upload. */
 START_TEST(errors_in_mid_upload_too)
 {
-    struct server_process *server = server_process_start(&(struct server_options){
-        .server_members = "'drain_delay_s':0,'upload_timeout_s':1", .members = "'limits':{'max_body_bytes':10}"});
+    struct server_process *server =
+        server_process_start(&(struct server_options){.members = "'limits':{'max_body_bytes':10}"});
     struct raw_answer answer = raw_exchange_text(
         server, "POST " INFER " HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nc\r\n123456789abc\r\n5\r\n",
-        20);
+        PATIENCE_SECONDS);
     ck_assert_int_eq(raw_status(&answer), 413);
     ck_assert_uint_eq(raw_count(&answer, "Content-Type: application/json\r\n"), 1);
     ck_assert_uint_eq(raw_count(&answer, "\r\n\r\n{\"error\":\""), 1);
     raw_answer_free(&answer);
-    answer = raw_exchange_text(server, "POST " INFER " HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{", 20);
+    server_process_stop(server);
+
+    server = server_process_start(&(struct server_options){.server_members = "'drain_delay_s':0,'upload_timeout_s':1"});
+    answer = (struct raw_answer){0};
+    for (size_t try = 0; try < TRIES && answer.length == 0; try++) { /* nothing, where its headers were late */
+        raw_answer_free(&answer);
+        answer = raw_exchange_text(server, "POST " INFER " HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{",
+                                   PATIENCE_SECONDS);
+    }
     ck_assert_int_eq(raw_status(&answer), 408);
     ck_assert_uint_eq(raw_count(&answer, "Content-Type: application/json\r\n"), 1);
     ck_assert_uint_eq(raw_count(&answer, "\r\n\r\n{\"error\":\""), 1);

@@ -107,14 +107,35 @@ static char *largest_request(const struct server_process *server)
     return NULL;
 }
 
-/* Reads the beginning of an answer: its status, 200 or 429. */
+/* Reads the beginning of an answer: its status, 200 or 429; 0 where its time was over before so much was read. */
 static int begin_to_read(int descriptor, char *answer)
 {
     size_t got = read_up_to(descriptor, answer, READ_FIRST);
     struct raw_answer begun = {.data = answer, .length = got};
+    answer[got] = '\0';
     int status = raw_status(&begun);
-    ck_assert_msg(status == 429 || (status == 200 && got == READ_FIRST), "status %d and %zu bytes", status, got);
-    return status;
+    ck_assert_msg(status == 429 || status == 200 || got == 0, "status %d and %zu bytes", status, got);
+    return status == 200 && got < READ_FIRST ? 0 : status;
+}
+
+/* A reader that holds its answer, which leaves no room for `largest`. The machine may stand still until its time is
+ * over: then others are tried. */
+static int hold_an_answer(const struct server_process *server, const char *largest, char *answer)
+{
+    for (size_t try = 0; try < TRIES; try++) {
+        const int reader = ask_for_maps(server), begun = begin_to_read(reader, answer);
+        struct reply reply = http_post(server, FORWARD, largest);
+        const long status = reply.status;
+        ck_assert_msg(status == 200 || status == 429, "status %ld: %.300s", status, reply.body);
+        if (status == 429)
+            expect_problem(&reply, 429, NULL, NULL, "while a reader holds its answer");
+        reply_free(&reply);
+        if (begun == 200 && status == 429)
+            return reader;
+        close(reader);
+    }
+    ck_abort_msg("there was room though a reader held its answer, %d times", TRIES);
+    return -1;
 }
 
 START_TEST(readers_that_stop_in_the_middle)
@@ -122,11 +143,8 @@ START_TEST(readers_that_stop_in_the_middle)
     struct server_process *server = start();
     char *largest = largest_request(server), *answer = calloc(1, ANSWER_BYTES);
     int stopped[STOPPED];
-    stopped[0] = ask_for_maps(server);
-    ck_assert_int_eq(begin_to_read(stopped[0], answer), 200);
-    struct reply reply = http_post(server, FORWARD, largest);
-    expect_problem(&reply, 429, NULL, NULL, "while a reader holds its answer");
-    reply_free(&reply);
+    stopped[0] = hold_an_answer(server, largest, answer);
+    struct reply reply;
     for (size_t i = 1; i < STOPPED; i++)
         stopped[i] = ask_for_maps(server);
     for (size_t i = 1; i < STOPPED; i++) {
@@ -163,20 +181,26 @@ END_TEST
 START_TEST(a_reader_that_is_slow)
 {
     struct server_process *server = start();
-    int descriptor = ask_for_maps(server);
     char *answer = calloc(1, ANSWER_BYTES);
-    size_t got = 0, part;
-    double begun = seconds_now();
-    do {
-        part = read_up_to(descriptor, answer + got, SLOW_PART);
-        got += part;
-        if (seconds_now() - begun < 3)
-            sleep_ms(SLOW_PAUSE_MS);
-    } while (part == SLOW_PART && got + SLOW_PART <= ANSWER_BYTES && !is_whole(answer + got - part, part));
-    ck_assert_msg(strncmp(answer, "HTTP/1.1 200 ", 13) == 0, "%.60s", answer);
-    ck_assert_msg(is_whole(answer, got), "it was cut off after %zu bytes and %.1f s", got, seconds_now() - begun);
-    ck_assert_msg(seconds_now() - begun > 2, "%zu bytes came in %.1f s: not slow", got, seconds_now() - begun);
-    close(descriptor);
+    bool whole = false;
+    for (size_t try = 0; try < TRIES / 4 && !whole; try++) { /* the machine may stand still while it reads */
+        int descriptor = ask_for_maps(server);
+        size_t got = 0, part;
+        double begun = seconds_now();
+        do {
+            part = read_up_to(descriptor, answer + got, SLOW_PART);
+            got += part;
+            if (seconds_now() - begun < 3)
+                sleep_ms(SLOW_PAUSE_MS);
+        } while (part == SLOW_PART && got + SLOW_PART <= ANSWER_BYTES && !is_whole(answer + got - part, part));
+        const double took = seconds_now() - begun;
+        struct raw_answer read = {.data = answer, .length = got}; /* 429: what was cut off before is still held */
+        ck_assert_msg(got == 0 || raw_status(&read) == 200 || raw_status(&read) == 429, "%.60s", answer);
+        whole = is_whole(answer, got);
+        ck_assert_msg(!whole || took > 2, "%zu bytes came in %.1f s: not slow", got, took);
+        close(descriptor);
+    }
+    ck_assert_msg(whole, "it was cut off each time");
     free(answer);
     server_process_stop(server);
 }
