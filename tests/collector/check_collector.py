@@ -13,7 +13,7 @@ import time
 
 sys.dont_write_bytecode = True
 sys.path[:0] = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2e")]
-from attnd_process import Attnd  # noqa: E402
+from attnd_process import Attnd, free_port  # noqa: E402
 
 SKIP = 77
 SECONDS = 60
@@ -32,12 +32,6 @@ def check(right, text):
     if not right:
         faults.append(text)
     return right
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def wait(condition):
@@ -80,6 +74,11 @@ def main():
             file.write(CONFIG % port)
         with open(log_path, "wb") as log:
             process = subprocess.Popen([collector, "--config", config], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+        def spans():
+            with open(log_path, encoding="utf-8", errors="replace") as log:
+                return sections(log.read())
+
         try:
             if not wait(lambda: listens(port) or process.poll() is not None) or process.poll() is not None:
                 with open(log_path, encoding="utf-8", errors="replace") as log:
@@ -93,12 +92,7 @@ def main():
                 check(reply.status == 200, "forward: status %d" % reply.status)
                 server.request("GET", "/v1/no/such/route")
                 span_id = reply.headers["traceresponse"].split("-")[2]
-
-            def spans():
-                with open(log_path, encoding="utf-8", errors="replace") as log:
-                    return sections(log.read())
-
-            check(wait(lambda: len(spans()) >= 6), "%d of 6 spans came" % len(spans()))
+                check(wait(lambda: len(spans()) >= 6), "%d of 6 spans came" % len(spans()))
             with open(log_path, encoding="utf-8", errors="replace") as log:
                 text = log.read()
         finally:

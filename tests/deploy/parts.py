@@ -2,7 +2,6 @@
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.dont_write_bytecode = True
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "e2e"), os.path.join(HERE, "..", "clients")]
 import virtual_environment
+from attnd_process import free_port  # noqa: F401
 
 SKIP = virtual_environment.SKIP
 
@@ -39,13 +39,7 @@ def own_environment(**variables):
     return {**{name: value for name, value in os.environ.items() if not name.startswith("ATTND_")}, **variables}
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def get(url, timeout=10):
+def get(url, timeout=60):
     """Status and body of GET."""
     try:
         with urllib.request.urlopen(url, timeout=timeout) as answer:
@@ -90,7 +84,7 @@ class Program:
     def __exit__(self, kind, error, trace):
         self.process.terminate()
         try:
-            self.process.wait(30)
+            self.process.wait(60)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

@@ -87,7 +87,9 @@ class Replica:
         self.run = None
 
     def start(self):
-        self.run = parts.Program([self.binary, "--listen", "127.0.0.1:%d" % self.port], self.folder, parts.own_environment())
+        # Twice as long as usual: Envoy has to see that it is not ready, on a machine that may stand still for seconds.
+        self.run = parts.Program([self.binary, "--listen", "127.0.0.1:%d" % self.port], self.folder,
+                                 parts.own_environment(ATTND_SERVER_DRAIN_DELAY_S="10"))
         parts.wait_until("attnd is ready", lambda: parts.get("http://127.0.0.1:%d/readyz" % self.port)[0] == 200)
 
     def end(self):
@@ -100,7 +102,7 @@ def replace_in_turn(envoy, replicas, rounds, until):
     left = rounds * len(replicas)
     for _ in range(rounds):
         for replica in replicas:
-            time.sleep(max(0, (until - time.monotonic()) / left - 8))
+            time.sleep(max(0, (until - time.monotonic()) / left - 13))
             replica.end()
             replica.start()
             parts.wait_until("Envoy has seen the new replica", lambda: envoy.healthy() == len(replicas))

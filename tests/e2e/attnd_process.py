@@ -2,15 +2,34 @@
 import http.client
 import json
 import os
+import random
 import re
 import resource
 import signal
+import socket
 import subprocess
 import threading
 import time
 
 START_SECONDS = 60
 STOP_SECONDS = 60
+# A machine may stand still for seconds at any moment. What needs luck, such as that it does not while a short deadline runs, is tried so
+# often; what must be so whenever it stands still is demanded of each try.
+TRIES = 30
+
+
+def free_port():
+    """A port of 127.0.0.1 that nobody has, below those that the system gives away: no other test gets it by chance before it is used."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
+        first = int(file.read().split()[0])
+    while True:
+        port = random.SystemRandom().randrange(min(10000, first // 2), first)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                pass
 
 
 class Reply:
@@ -78,7 +97,7 @@ class Attnd:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
-        self._reader.join(5)
+        self._reader.join(STOP_SECONDS)
         if kind is not None or self.process.returncode != 0:
             print("the end of attnd's log:\n" + "\n".join(self.log[-30:]))
         if kind is None and self.process.returncode != 0:

@@ -131,10 +131,22 @@ class ServiceManager(unittest.TestCase):
             for _ in range(5):
                 self.manager.hear("WATCHDOG=1")
 
+    def wait_until_stopped(self, pid):
+        """Every thread of it."""
+        until, states = time.monotonic() + PATIENCE, {""}
+        while states != {"T"}:
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.001)
+            states = set()
+            for thread in os.listdir("/proc/%d/task" % pid):
+                with open("/proc/%d/task/%s/stat" % (pid, thread), encoding="ascii") as file:
+                    states.add(file.read().rsplit(")", 1)[1].split()[0])
+
     def test_is_quiet_while_it_stands_still(self):
         with self.manager.service(WATCHDOG_USEC="300000") as process:
             self.manager.hear("WATCHDOG=1")
             process.send_signal(signal.SIGSTOP)
+            self.wait_until_stopped(process.pid)
             self.manager.told.settimeout(0)
             with contextlib.suppress(BlockingIOError):
                 while True:
