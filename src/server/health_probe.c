@@ -85,7 +85,7 @@ static ssize_t receive(const struct wire *wire, char *to, size_t most)
     ssize_t got;
     do
         got = wire->session ? gnutls_record_recv(wire->session, to, most) : recv(wire->descriptor, to, most, 0);
-    while (wire->session && got == GNUTLS_E_INTERRUPTED);
+    while (wire->session ? got == GNUTLS_E_INTERRUPTED : got < 0 && errno == EINTR); /* stopped, and gone on */
     return got;
 }
 
