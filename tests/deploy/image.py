@@ -171,7 +171,9 @@ def check(container):
     expect("it runs as user %d, in no other group" % USER, facts["user"] == USER and set(facts["groups"]) <= {str(USER)})
     expect("it has no capability", facts["capabilities"] == 0)
     expect("it is process 1", facts["process"] == 1)
-    expect("a health check as the image says succeeds", container.run(container.configuration["Healthcheck"]["Test"][1:]).returncode == 0)
+    # It has five seconds, which may pass while the machine stands still.
+    expect("a health check as the image says succeeds",
+           any(container.run(container.configuration["Healthcheck"]["Test"][1:]).returncode == 0 for _ in range(5)))
     written = container.run(["/bin/sh", "-c", "echo x > /tmp/x"])
     expect("nothing can be written", written.returncode != 0 and "Read-only" in written.stdout)
     expect("/healthz answers 200", container.get("/healthz")[0] == 200)

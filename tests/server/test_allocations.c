@@ -13,6 +13,7 @@
 #include "weights/registry.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
 #include <libdeflate.h>
@@ -106,6 +107,16 @@ static struct sockaddr_in place_of(const struct server *server)
         .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
 }
 
+/* As recv: a socket with a time limit is interrupted where the process is stopped and goes on. */
+static ssize_t receive(int client, char *to, size_t size)
+{
+    ssize_t got;
+    do
+        got = recv(client, to, size, 0);
+    while (got < 0 && errno == EINTR);
+    return got;
+}
+
 /* Sends `request` on a connection of its own and reads all that comes back, NUL-terminated. Allocates nothing, and
  * asserts nothing: check allocates when it does. */
 static size_t exchange(const struct sockaddr_in *to, const char *request, size_t length, char *answer, size_t size)
@@ -116,7 +127,7 @@ static size_t exchange(const struct sockaddr_in *to, const char *request, size_t
     setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
     if (connect(client, (const struct sockaddr *)to, sizeof *to) == 0) {
         (void)!send(client, request, length, MSG_NOSIGNAL);
-        for (ssize_t more; got < size - 1 && (more = recv(client, answer + got, size - 1 - got, 0)) > 0;)
+        for (ssize_t more; got < size - 1 && (more = receive(client, answer + got, size - 1 - got)) > 0;)
             got += (size_t)more;
     }
     close(client);
@@ -128,7 +139,7 @@ static size_t exchange(const struct sockaddr_in *to, const char *request, size_t
 static bool read_answer(int client, char *answer, size_t size)
 {
     size_t got = 0, wanted = size - 1;
-    for (ssize_t more; got < wanted && (more = recv(client, answer + got, wanted - got, 0)) > 0;) {
+    for (ssize_t more; got < wanted && (more = receive(client, answer + got, wanted - got)) > 0;) {
         got += (size_t)more;
         answer[got] = '\0';
         const char *end = strstr(answer, "\r\n\r\n"), *header = strcasestr(answer, "\r\nContent-Length: ");
