@@ -16,6 +16,13 @@ char *small_request(void);
 /* Some work for few bytes: tokens x tokens attention of 4 heads on plain64, output only, in base64. */
 char *heavy_request(size_t tokens);
 
+/* So many tokens are work for longer than the 50 ms that tests allow, and not for minutes on a slow machine. */
+#ifdef __SANITIZE_THREAD__
+#define LONG_TOKENS 3000
+#else
+#define LONG_TOKENS 8000
+#endif
+
 /* Demands a right answer to small_request (200 with an output). */
 void expect_served(const struct server_process *server);
 /* The same of a server whose deadlines are so short that the machine may miss one: 408, 503 and 504 are tried again. */

@@ -184,7 +184,7 @@ START_TEST(running_work_is_finished)
     enum { CLIENTS = 5 };
     struct server_process *server =
         start("'drain_delay_s':0,'workers':1,'request_timeout_s':300,'upload_timeout_s':300");
-    char *heavy = heavy_request(8000), *request;
+    char *heavy = heavy_request(LONG_TOKENS), *request;
     int clients[CLIENTS];
     size_t served = 0;
     ck_assert_int_ge(asprintf(&request, "POST " FORWARD " HTTP/1.1\r\nHost: a\r\nContent-Length: %zu\r\n\r\n%s",
@@ -197,7 +197,7 @@ START_TEST(running_work_is_finished)
     expect_work(server);
     server_process_signal(server, SIGTERM);
     for (size_t i = 0; i < CLIENTS; i++) {
-        struct raw_answer answer = raw_receive(clients[i], 2 * PATIENCE_SECONDS, NULL);
+        struct raw_answer answer = raw_receive(clients[i], 5 * PATIENCE_SECONDS, NULL);
         int status = raw_status(&answer);
         ck_assert_msg(status == 200 || status == 503, "request %zu: \"%.200s\"", i, answer.data);
         ck_assert_msg(status != 200 || strstr(answer.data, "\"timing_us\""), "request %zu: an answer without its end",
