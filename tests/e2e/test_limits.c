@@ -217,15 +217,26 @@ static bool is_too_late(long status)
     return status == 408 || status == 429 || status == 504;
 }
 
+/* A client that stands still in mid-upload finds its connection closed, and libcurl then reads no answer. */
+static bool was_closed(const struct reply *reply)
+{
+    return reply->status == 0 && (reply->failure == CURLE_SEND_ERROR || reply->failure == CURLE_RECV_ERROR);
+}
+
 START_TEST(deadline_of_the_proxy)
 {
-    struct server_process *server = start("'drain_delay_s':0,'workers':1,'request_timeout_s':300", "'queue_depth':16");
+    struct server_process *server =
+        start("'drain_delay_s':0,'workers':1,'request_timeout_s':300,'upload_timeout_s':300", "'queue_depth':16");
     static const char *const soon[] = {"x-envoy-expected-rq-timeout-ms: 20", NULL};
     static const char *const ignored[][2] = {{"x-envoy-expected-rq-timeout-ms: 0", NULL},
                                              {"x-envoy-expected-rq-timeout-ms: soon", NULL},
                                              {"x-envoy-expected-rq-timeout-ms: 300000", NULL}};
     char *heavy = heavy_request(LONG_TOKENS), *small = small_request();
     struct reply reply = http_send(server, forward_call(heavy, soon));
+    for (size_t try = 1; try < TRIES && was_closed(&reply); try++) {
+        reply_free(&reply);
+        reply = http_send(server, forward_call(heavy, soon));
+    }
     ck_assert_msg(is_too_late(reply.status), "much work in 20 ms: %ld", reply.status);
     expect_problem(&reply, reply.status, NULL, "x-envoy-expected-rq-timeout-ms", "much work in 20 ms");
     reply_free(&reply);
@@ -236,14 +247,21 @@ START_TEST(deadline_of_the_proxy)
     }
     /* Those that wait behind a long one do not wait for its end. */
     struct http_call calls[5];
-    for (size_t i = 0; i < 5; i++)
-        calls[i] = forward_call(heavy, i ? soon : NULL);
-    http_perform_all(server, calls, 5);
-    for (size_t i = 0; i < 5; i++) {
-        const long status = calls[i].reply.status;
-        ck_assert_msg(i ? is_too_late(status) : status == 200, "request %zu: status %ld", i, status);
-        reply_free(&calls[i].reply);
+    size_t heard = 0;
+    for (size_t try = 0; try < TRIES && heard < 5; try++) {
+        heard = 0;
+        for (size_t i = 0; i < 5; i++)
+            calls[i] = forward_call(heavy, i ? soon : NULL);
+        http_perform_all(server, calls, 5);
+        for (size_t i = 0; i < 5; i++) {
+            const struct reply *got = &calls[i].reply;
+            ck_assert_msg(i ? is_too_late(got->status) || was_closed(got) : got->status == 200,
+                          "request %zu: status %ld, %s", i, got->status, curl_easy_strerror(got->failure));
+            heard += !was_closed(got);
+            reply_free(&calls[i].reply);
+        }
     }
+    ck_assert_msg(heard == 5, "in each try some connections were closed without an answer");
     free(small);
     free(heavy);
     server_process_stop(server);
