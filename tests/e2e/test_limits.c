@@ -217,10 +217,11 @@ static bool is_too_late(long status)
     return status == 408 || status == 429 || status == 504;
 }
 
-/* A client that stands still in mid-upload finds its connection closed, and libcurl then reads no answer. */
+/* Where the machine stands still for long, a connection may be closed in mid-upload, or before it was taken up. */
 static bool was_closed(const struct reply *reply)
 {
-    return reply->status == 0 && (reply->failure == CURLE_SEND_ERROR || reply->failure == CURLE_RECV_ERROR);
+    return reply->status == 0 && (reply->failure == CURLE_SEND_ERROR || reply->failure == CURLE_RECV_ERROR ||
+                                  reply->failure == CURLE_GOT_NOTHING);
 }
 
 START_TEST(deadline_of_the_proxy)
