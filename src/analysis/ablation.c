@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Rows of a tile where each row has a mask of its own. */
+/* Rows of a tile where each row has keys of its own. */
 #define ROWS_PER_TILE ((size_t)64)
 
 static void add_row(double *sum /* [d_v] */, const float *row /* [d_v] */, size_t d_v)
@@ -89,11 +89,13 @@ static void subtract_own_mean(const void *argument, size_t index, unsigned lane)
     const size_t tiles = tiles_of_rows(a->input), rows = a->input->query_length, pair = index / tiles;
     const size_t sequence = pair / a->num_heads, head = pair % a->num_heads, first = index % tiles * ROWS_PER_TILE;
     const float *value = a->value + pair * a->input->key_length * a->d_v;
+    struct allowed_reader reader =
+        allowed_reader_init(a->input, a->reader_bytes ? a->readers + lane * a->reader_bytes : NULL);
     for (size_t row = first; row < size_min(first + ROWS_PER_TILE, rows); row++) {
         if (!a->scored[sequence * rows + row])
             continue;
-        const size_t limit = allowed_key_limit(a->input, row);
-        const uint8_t *allowed = allowed_keys(a->input, sequence, row);
+        size_t limit;
+        const uint8_t *allowed = allowed_row(&reader, sequence, row, &limit);
         double *sum = zeroed_sums(a, lane);
         size_t count = 0;
         for (size_t key = 0; key < limit; key++)
@@ -105,9 +107,14 @@ static void subtract_own_mean(const void *argument, size_t index, unsigned lane)
     }
 }
 
+static bool rows_have_keys_of_their_own(const struct forward_input *input)
+{
+    return input->mask_kind == FORWARD_MASK_PAIRS || has_pattern(input);
+}
+
 double ablation_uniform_flop(const struct forward_input *input, size_t num_heads, size_t d_v)
 {
-    if (input->mask_kind != FORWARD_MASK_PAIRS)
+    if (!rows_have_keys_of_their_own(input))
         return 0;
     return (double)input->batch * (double)num_heads * (double)input->query_length * (double)input->key_length *
            (double)d_v;
@@ -117,7 +124,7 @@ bool ablation_subtract_uniform(const struct ablation *ablation, struct work *wor
 {
     const struct forward_input *input = ablation->input;
     const size_t heads = input->batch * ablation->num_heads;
-    if (input->mask_kind == FORWARD_MASK_PAIRS)
+    if (rows_have_keys_of_their_own(input))
         return work_split(work, heads * tiles_of_rows(input),
                           ablation_uniform_flop(input, ablation->num_heads, ablation->d_v), subtract_own_mean,
                           ablation);

@@ -15,6 +15,8 @@ struct ablation {
     float *heads;       /* [B, num_heads, Tq, d_v]: Z */
     const float *value; /* [B, num_heads, Tk, d_v]; of use to uniform ablation only */
     double *sums;       /* [lanes, d_v] */
+    char *readers; /* [lanes, reader_bytes] of allowed_reader_init; of use to uniform ablation under a pattern only */
+    size_t reader_bytes;
 };
 
 /* The mean over the scored rows of the call. False when cancelled. */

@@ -25,12 +25,16 @@ struct pieces {
     uint8_t *excluded;               /* [B, Tk], with exclude */
     uint8_t *marked;                 /* [Tk], with one list of exclude for all sequences */
     uint8_t *allowed;                /* [Tk], of one row */
+    void *reader;                    /* of allowed_reader_init */
 };
 
 /* Without an arena only *bytes is set. */
 static bool take_pieces(const struct head_maps *maps, struct pieces *pieces, struct arena *arena, size_t *bytes)
 {
     const size_t batch = maps->rule->batch, rows = maps->rule->query_length, keys = maps->rule->key_length;
+    size_t reader;
+    if (!allowed_reader_bytes(maps->rule, &reader))
+        return false;
     const struct arena_piece all[] = {
         {&pieces->sequences, {batch, 1, 1, 1}, sizeof *pieces->sequences, true},
         {&pieces->has_row, {batch, rows, 1, 1}, sizeof *pieces->has_row, true},
@@ -40,6 +44,7 @@ static bool take_pieces(const struct head_maps *maps, struct pieces *pieces, str
         {&pieces->excluded, {batch, keys, 1, 1}, sizeof *pieces->excluded, maps->exclude},
         {&pieces->marked, {keys, 1, 1, 1}, sizeof *pieces->marked, maps->exclude && !maps->exclude->nested},
         {&pieces->allowed, {keys, 1, 1, 1}, sizeof *pieces->allowed, true},
+        {&pieces->reader, {reader, 1, 1, 1}, 1, reader > 0},
     };
     *bytes = 0;
     return arena_pieces(all, sizeof all / sizeof *all, arena, bytes);
@@ -86,13 +91,13 @@ static size_t position_of(const struct head_sequence *sequence, size_t row)
     return sequence->positions ? sequence->positions[row] : sequence->first_position + row;
 }
 
-static bool row_has_key(const struct head_maps *maps, size_t index, size_t row)
+static bool row_has_key(const struct head_maps *maps, struct allowed_reader *reader, size_t index, size_t row)
 {
     const size_t position = position_of(&maps->sequences[index], row);
-    const size_t limit = allowed_key_limit(maps->rule, position);
-    const uint8_t *allowed = allowed_keys(maps->rule, index, position);
+    size_t limit;
     if (maps->posted && is_zero_row(maps, index, position))
         return false;
+    const uint8_t *allowed = allowed_row(reader, index, position, &limit);
     return allowed ? limit > 0 && memchr(allowed, 1, limit) : limit > 0;
 }
 
@@ -113,7 +118,7 @@ bool head_maps_goes_on(const struct head_maps *maps, struct head_maps_watch *wat
 }
 
 static bool prepare_sequence(struct head_maps *maps, size_t index, const struct pieces *pieces,
-                             struct head_maps_watch *watch, struct error *error)
+                             struct allowed_reader *reader, struct head_maps_watch *watch, struct error *error)
 {
     const struct forward_input *rule = maps->rule;
     const size_t rows = rule->query_length, keys = rule->key_length;
@@ -126,7 +131,7 @@ static bool prepare_sequence(struct head_maps *maps, size_t index, const struct 
     sequence->n_positions = sequence->n_rows;
     sequence->direct = !sequence->positions && !maps->words && !maps->exclude && !maps->stray && !maps->renormalize;
     for (size_t row = 0; row < sequence->n_positions; row++)
-        has_row[row] = head_maps_goes_on(maps, watch, keys) && row_has_key(maps, index, row);
+        has_row[row] = head_maps_goes_on(maps, watch, keys) && row_has_key(maps, reader, index, row);
     if (maps->words &&
         !head_words_of_sequence(maps->words, index, rule, pieces->word_ends + index * keys, sequence, error))
         return false;
@@ -134,7 +139,7 @@ static bool prepare_sequence(struct head_maps *maps, size_t index, const struct 
                                              pieces->excluded + index * keys, sequence, error))
         return false;
     for (size_t row = 0; row < sequence->n_rows && head_maps_goes_on(maps, watch, keys); row++)
-        n_allowed[row] = (uint32_t)head_maps_allowed(maps, index, row, pieces->allowed);
+        n_allowed[row] = (uint32_t)head_maps_allowed(maps, reader, index, row, pieces->allowed);
     return !watch->cancelled ||
            error_set(error, ERROR_CLIENT_GONE, "The computation was cancelled: nobody waits for its result any more.");
 }
@@ -151,13 +156,14 @@ bool head_maps_prepare(struct head_maps *maps, struct arena *arena, struct error
         arena_rewind(arena, used);
         return error_out_of_memory(error);
     }
+    struct allowed_reader reader = allowed_reader_init(rule, pieces.reader);
     made.sequences = pieces.sequences;
     made.longest_rows = made.longest_keys = made.n_rows = made.n_excluded = 0;
     made.aligned = rule->self_attention || rule->causal;
     made.shift = rule->self_attention || !rule->causal ? 0 : rule->key_length - rule->query_length;
     for (size_t i = 0; i < rule->batch; i++) {
         const struct head_sequence *sequence = &pieces.sequences[i];
-        if (!prepare_sequence(&made, i, &pieces, &watch, error)) {
+        if (!prepare_sequence(&made, i, &pieces, &reader, &watch, error)) {
             arena_rewind(arena, used);
             return false;
         }

@@ -8,6 +8,7 @@
 #ifndef ATTND_ANALYSIS_HEAD_MAPS_H
 #define ATTND_ANALYSIS_HEAD_MAPS_H
 
+#include "analysis/scored_rows.h"
 #include "base/arena.h"
 #include "base/error.h"
 #include "engine/forward.h"
@@ -48,8 +49,9 @@ struct head_sequence {
 };
 
 struct head_maps {
-    /* What is given. Sizes, mask and causal of `rule` say which keys are allowed (a bias allows all); its tensors are
-     * not read. rule->self_attention: row i and key i are the same token, and a mask of keys is padding. */
+    /* What is given. Sizes, mask, causal and pattern of `rule` say which keys are allowed (a bias allows all); its
+     * tensors are not read. rule->self_attention: row i and key i are the same token, and a mask of keys is padding.
+     * Posted maps come without rules: keys that the pattern of a forward hides have weight 0 in its maps. */
     const struct forward_input *rule;
     const float *weights; /* [B, num_heads, Tq, Tk] */
     size_t num_heads;
@@ -106,7 +108,9 @@ bool head_maps_tile_bytes_most(const struct head_maps *maps, size_t rows, size_t
 void head_maps_tile(const struct head_maps *maps, size_t sequence, size_t head, size_t first_row, size_t n_rows,
                     void *scratch, struct head_tile *tile);
 
-/* Which keys of a row are allowed and not excluded, 1 or 0, the same in all heads: allowed [n_keys]. Returns n_i. */
-size_t head_maps_allowed(const struct head_maps *maps, size_t sequence, size_t row, uint8_t *allowed);
+/* Which keys of a row are allowed and not excluded, 1 or 0, the same in all heads: allowed [n_keys]. Returns n_i. The
+ * reader is one of maps->rule. */
+size_t head_maps_allowed(const struct head_maps *maps, struct allowed_reader *reader, size_t sequence, size_t row,
+                         uint8_t *allowed);
 
 #endif

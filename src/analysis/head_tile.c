@@ -9,7 +9,7 @@
 /* Rows of a copy begin at multiples of this. */
 #define ROW_FLOATS ((size_t)16)
 
-/* The keys that the mask and causal allow to one row that is no padding. */
+/* The keys that mask and causal (and pattern, in keys_under_pattern) allow to one row that is no padding. */
 struct row_keys {
     size_t limit;          /* keys below this, */
     const uint8_t *mask;   /* [limit] of those that are 1; NULL: all */
@@ -39,6 +39,30 @@ static struct row_keys keys_of_row(const struct head_maps *maps, size_t index, s
     return keys;
 }
 
+/* The same under the input's pattern, which goes by the request's positions; in the reader's memory. */
+static struct row_keys keys_under_pattern(const struct head_maps *maps, struct allowed_reader *reader, size_t index,
+                                          size_t row)
+{
+    const struct head_sequence *sequence = &maps->sequences[index];
+    struct row_keys keys = keys_of_row(maps, index, 0, row);
+    if (!reader->pattern)
+        return keys;
+    const size_t first = sequence->first_position;
+    size_t limit;
+    const uint8_t *allowed =
+        allowed_row(reader, index, sequence->positions ? sequence->positions[row] : first + row, &limit);
+    keys.mask = allowed + first;
+    keys.limit = limit > first ? limit - first : 0;
+    if (sequence->positions) { /* key k stands at k or behind it */
+        uint8_t *kept = reader->row;
+        for (keys.limit = 0; keys.limit < sequence->n_positions && sequence->positions[keys.limit] < limit;
+             keys.limit++)
+            kept[keys.limit] = allowed[sequence->positions[keys.limit]];
+        keys.mask = kept;
+    }
+    return keys;
+}
+
 static bool is_allowed(const struct row_keys *keys, size_t key)
 {
     return key < keys->limit && (!keys->mask || keys->mask[key]);
@@ -57,14 +81,15 @@ static void allow_keys(const struct row_keys *keys, uint8_t *allowed, size_t n_k
 }
 
 /* A pair of words is allowed if any pair of their pieces is. */
-static void allow_words(const struct head_maps *maps, size_t index, size_t word, uint8_t *allowed)
+static void allow_words(const struct head_maps *maps, struct allowed_reader *reader, size_t index, size_t word,
+                        uint8_t *allowed)
 {
     const struct head_sequence *sequence = &maps->sequences[index];
     memset(allowed, 0, sequence->n_keys);
     for (size_t piece = word ? sequence->word_ends[word - 1] : 0; piece < sequence->word_ends[word]; piece++) {
         if (!sequence->has_row[piece])
             continue;
-        const struct row_keys keys = keys_of_row(maps, index, 0, piece);
+        const struct row_keys keys = keys_under_pattern(maps, reader, index, piece);
         size_t key = 0;
         for (size_t other = 0; other < sequence->n_keys; other++)
             for (; key < sequence->word_ends[other]; key++)
@@ -72,14 +97,15 @@ static void allow_words(const struct head_maps *maps, size_t index, size_t word,
     }
 }
 
-size_t head_maps_allowed(const struct head_maps *maps, size_t index, size_t row, uint8_t *allowed)
+size_t head_maps_allowed(const struct head_maps *maps, struct allowed_reader *reader, size_t index, size_t row,
+                         uint8_t *allowed)
 {
     const struct head_sequence *sequence = &maps->sequences[index];
     size_t count = 0;
     if (sequence->word_ends) {
-        allow_words(maps, index, row, allowed);
+        allow_words(maps, reader, index, row, allowed);
     } else if (sequence->has_row[row]) {
-        const struct row_keys keys = keys_of_row(maps, index, 0, row);
+        const struct row_keys keys = keys_under_pattern(maps, reader, index, row);
         allow_keys(&keys, allowed, sequence->n_keys);
     } else {
         memset(allowed, 0, sequence->n_keys);

@@ -50,6 +50,7 @@ struct run {
     size_t block_rows, first_row, n_rows; /* rows of the block; of all B * Tq */
     double *row_squares;                  /* [block_rows] ||y_i||^2, 0 where not scored; norm: ||y_i - b_O||^2 */
     double *row_parts;                    /* norm: [block_rows, num_heads] ||c_h,i||^2 */
+    size_t reader_bytes;                  /* of allowed_reader_init, of one lane */
 };
 
 static size_t contribution_stride(const struct attention_shape *shape)
@@ -66,8 +67,11 @@ static size_t rows_of_block(const struct attention_shape *shape, const struct fo
 
 /* ---- measures */
 
-static double gate_of(const struct run *run, size_t head)
+/* 0 for a head that keep_heads has dropped in this sequence. */
+static double gate_of(const struct run *run, size_t sequence, size_t head)
 {
+    if (run->result->heads_used && !run->result->heads_used[sequence * run->shape->num_heads + head])
+        return 0;
     return run->input->head_mask ? (double)run->input->head_mask[head] : 1;
 }
 
@@ -80,17 +84,17 @@ static float *contribution(const struct run *run, size_t head, size_t row)
  * Z of 0. */
 static void contribute(const struct run *run, size_t head)
 {
-    const double gate = gate_of(run, head);
-    if (gate == 0) { /* the head is not there, whatever its Z */
-        memset(contribution(run, head, 0), 0, run->n_rows * run->stride * sizeof(float));
-        return;
-    }
     const size_t length = run->input->query_length;
     for (size_t done = 0, rows; done < run->n_rows; done += rows) {
         const size_t sequence = (run->first_row + done) / length, row = (run->first_row + done) % length;
         const float *z =
             run->result->heads + ((sequence * run->shape->num_heads + head) * length + row) * run->shape->d_v;
+        const double gate = gate_of(run, sequence, head);
         rows = size_min(length - row, run->n_rows - done);
+        if (gate == 0) { /* the head is not there, whatever its Z */
+            memset(contribution(run, head, done), 0, rows * run->stride * sizeof(float));
+            continue;
+        }
         head_output(run->layer, head, (float)gate, z, rows, contribution(run, head, done), run->stride);
     }
 }
@@ -244,7 +248,7 @@ static bool check_finite(const double *sums, size_t num_heads, double output, st
 }
 
 /* Z less what replaces it. */
-static bool ablate(const struct run *run, size_t n_scored, double *sums, struct work *work)
+static bool ablate(const struct run *run, size_t n_scored, double *sums, char *readers, struct work *work)
 {
     const struct ablation ablation = {
         .input = run->input,
@@ -255,6 +259,8 @@ static bool ablate(const struct run *run, size_t n_scored, double *sums, struct 
         .heads = run->result->heads,
         .value = run->result->value,
         .sums = sums,
+        .readers = readers,
+        .reader_bytes = run->reader_bytes,
     };
     switch (run->method) {
     case IMPORTANCE_UNIFORM:
@@ -268,14 +274,15 @@ static bool ablate(const struct run *run, size_t n_scored, double *sums, struct 
 
 /* ---- memory */
 
-enum piece { SCORED, CONTRIBUTIONS, CROSS, SUMS, ROW_SQUARES, ROW_PARTS, PIECES };
+enum piece { SCORED, CONTRIBUTIONS, CROSS, SUMS, ROW_SQUARES, ROW_PARTS, READERS, PIECES };
 
 static bool list_pieces(const struct attention_shape *shape, const struct forward_input *input,
                         enum importance_method method, bool plan, unsigned lanes, size_t bytes[PIECES])
 {
     const bool norm = method == IMPORTANCE_NORM, sums = method == IMPORTANCE_MEAN || method == IMPORTANCE_UNIFORM;
-    size_t floats_a_row;
-    if (!size_multiply(shape->num_heads, contribution_stride(shape), &floats_a_row))
+    size_t floats_a_row, reader;
+    if (!size_multiply(shape->num_heads, contribution_stride(shape), &floats_a_row) ||
+        !allowed_reader_bytes(input, &reader))
         return false;
     const size_t heads = shape->num_heads, rows = rows_of_block(shape, input), real = sizeof(double);
     return tensor_bytes((size_t[]){input->batch, input->query_length}, 2, 1, &bytes[SCORED]) &&
@@ -283,7 +290,8 @@ static bool list_pieces(const struct attention_shape *shape, const struct forwar
            tensor_bytes((size_t[]){heads, plan}, 2, real, &bytes[CROSS]) &&
            tensor_bytes((size_t[]){lanes, shape->d_v, sums}, 3, real, &bytes[SUMS]) &&
            tensor_bytes((size_t[]){rows}, 1, real, &bytes[ROW_SQUARES]) &&
-           tensor_bytes((size_t[]){rows, heads, norm}, 3, real, &bytes[ROW_PARTS]);
+           tensor_bytes((size_t[]){rows, heads, norm}, 3, real, &bytes[ROW_PARTS]) &&
+           tensor_bytes((size_t[]){lanes, reader}, 2, 1, &bytes[READERS]);
 }
 
 static size_t parts_of_gram(const struct attention_shape *shape, const struct forward_input *input)
@@ -374,13 +382,16 @@ bool importance_run(const struct attention_layer *layer, const struct forward_in
         .row_squares = pieces[ROW_SQUARES],
         .row_parts = pieces[ROW_PARTS],
     };
+    allowed_reader_bytes(input, &run.reader_bytes);
     if (run.stride > head_output_columns(shape))
         memset(run.contributions, 0, bytes[CONTRIBUTIONS]);
     if (plan)
         gram_clear(&gram);
 
-    const size_t n_rows = scored_rows(input, pieces[SCORED]);
-    if (!ablate(&run, n_rows, pieces[SUMS], &work) || !for_each_block(&run, &work, &output_total, measured, &n_ratios))
+    struct allowed_reader reader = allowed_reader_init(input, pieces[READERS]);
+    const size_t n_rows = scored_rows(&reader, pieces[SCORED]);
+    if (!ablate(&run, n_rows, pieces[SUMS], pieces[READERS], &work) ||
+        !for_each_block(&run, &work, &output_total, measured, &n_ratios))
         return error_set(error, ERROR_CLIENT_GONE,
                          "The computation was cancelled: nobody waits for its result any more.");
     if (!check_finite(measured, heads, norm ? 0 : output_total, error))

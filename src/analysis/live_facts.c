@@ -3,6 +3,7 @@
 
 #include "analysis/head_maps.h"
 #include "analysis/row_facts.h"
+#include "analysis/scored_rows.h"
 #include "base/arena_pieces.h"
 #include "base/size.h"
 
@@ -16,10 +17,10 @@ struct pieces {
     float *even, *inverse_logarithm, *root, *inverse_root;
 };
 
-/* Every row of a sequence may attend to all of its keys: there is no mask, or one of padding. */
+/* Every row of a sequence may attend to all of its keys: there is no pattern, and no mask, or one of padding. */
 static bool is_open(const struct forward_input *input)
 {
-    return input->self_attention && !input->causal && input->mask_kind != FORWARD_MASK_PAIRS;
+    return input->self_attention && !input->causal && input->mask_kind != FORWARD_MASK_PAIRS && !has_pattern(input);
 }
 
 static bool are_alike(const struct forward_input *input)

@@ -10,16 +10,18 @@ struct pieces {
     double *uniform_distance; /* [B, Tq] */
     double *logarithms;       /* [Tk + 1] */
     uint8_t *allowed;         /* [Tk] */
+    void *reader;             /* [reader_bytes] of allowed_reader_init */
+    size_t reader_bytes;
 };
 
-static bool count_bytes(const struct head_maps *maps, size_t *rows, size_t *bytes)
+static bool count_bytes(const struct head_maps *maps, size_t *rows, size_t *reader, size_t *bytes)
 {
     const struct forward_input *rule = maps->rule;
     size_t distances, logarithms, total = 0;
     if (!size_multiply(rule->batch, rule->query_length, rows) || !size_multiply(*rows, sizeof(double), &distances) ||
         rule->key_length == SIZE_MAX || !size_multiply(rule->key_length + 1, sizeof(double), &logarithms) ||
         !arena_need(&total, *rows) || !arena_need(&total, distances) || !arena_need(&total, logarithms) ||
-        !arena_need(&total, rule->key_length))
+        !arena_need(&total, rule->key_length) || !allowed_reader_bytes(rule, reader) || !arena_need(&total, *reader))
         return false;
     *bytes = total;
     return true;
@@ -27,8 +29,8 @@ static bool count_bytes(const struct head_maps *maps, size_t *rows, size_t *byte
 
 bool row_facts_bytes(const struct head_maps *maps, size_t *bytes)
 {
-    size_t rows;
-    return count_bytes(maps, &rows, bytes);
+    size_t rows, reader;
+    return count_bytes(maps, &rows, &reader, bytes);
 }
 
 static uint8_t keys_of_row(const struct head_maps *maps, const uint8_t *allowed, size_t n_keys, ptrdiff_t place)
@@ -62,16 +64,19 @@ bool row_facts_make(const struct head_maps *maps, struct arena *arena, struct ro
     struct head_maps_watch watch = {0};
     struct pieces pieces;
     size_t rows, bytes;
-    if (!count_bytes(maps, &rows, &bytes))
+    if (!count_bytes(maps, &rows, &pieces.reader_bytes, &bytes))
         return false;
     pieces.keys = arena_take(arena, rows);
     pieces.uniform_distance = arena_take(arena, rows * sizeof *pieces.uniform_distance);
     pieces.logarithms = arena_take(arena, (keys + 1) * sizeof *pieces.logarithms);
     pieces.allowed = arena_take(arena, keys);
-    if (!pieces.keys || !pieces.uniform_distance || !pieces.logarithms || !pieces.allowed) {
+    pieces.reader = pieces.reader_bytes ? arena_take(arena, pieces.reader_bytes) : NULL;
+    if (!pieces.keys || !pieces.uniform_distance || !pieces.logarithms || !pieces.allowed ||
+        (pieces.reader_bytes && !pieces.reader)) {
         arena_rewind(arena, used);
         return false;
     }
+    struct allowed_reader reader = allowed_reader_init(maps->rule, pieces.reader);
     pieces.logarithms[0] = 0;
     for (size_t n = 1; n <= maps->longest_keys; n++)
         pieces.logarithms[n] = log((double)n);
@@ -82,7 +87,7 @@ bool row_facts_make(const struct head_maps *maps, struct arena *arena, struct ro
                 arena_rewind(arena, used);
                 return false;
             }
-            const size_t n_allowed = head_maps_allowed(maps, i, row, pieces.allowed), at = i * length + row;
+            const size_t n_allowed = head_maps_allowed(maps, &reader, i, row, pieces.allowed), at = i * length + row;
             if (n_allowed == 0)
                 continue;
             pieces.keys[at] = keys_of_row(maps, pieces.allowed, sequence->n_keys, row_place(maps, row));

@@ -1,7 +1,8 @@
-/* The allowed keys of each row, by mask and causal. Any thread. */
+/* The allowed keys of each row, by mask, causal and pattern. Any thread. */
 
 #include "analysis/scored_rows.h"
 
+#include "base/arena.h"
 #include "base/size.h"
 
 #include <string.h>
@@ -27,20 +28,76 @@ const uint8_t *allowed_keys(const struct forward_input *input, size_t sequence, 
     return NULL;
 }
 
-static bool is_scored(const struct forward_input *input, size_t sequence, size_t row)
+/* ---- patterns */
+
+/* The row of bytes lies first, then the pattern's reader. */
+static bool count_bytes(const struct forward_input *input, size_t *row, size_t *bytes)
 {
-    const size_t limit = allowed_key_limit(input, row);
-    const uint8_t *allowed = allowed_keys(input, sequence, row);
-    if (input->self_attention && input->mask_kind == FORWARD_MASK_KEYS && !allowed[row])
+    size_t pattern;
+    *row = 0;
+    return arena_need(row, input->key_length) &&
+           pattern_reader_bytes(&input->rules->pattern, input->key_length, &pattern) && size_add(*row, pattern, bytes);
+}
+
+bool allowed_reader_bytes(const struct forward_input *input, size_t *bytes)
+{
+    size_t row;
+    *bytes = 0;
+    return !has_pattern(input) || count_bytes(input, &row, bytes);
+}
+
+struct allowed_reader allowed_reader_init(const struct forward_input *input, void *memory)
+{
+    struct allowed_reader reader = {.input = input};
+    size_t row, bytes;
+    if (has_pattern(input) && count_bytes(input, &row, &bytes)) {
+        reader.row = memory;
+        reader.pattern =
+            pattern_reader_init(&input->rules->pattern, input->rules->layer, input->key_length, (char *)memory + row);
+    }
+    return reader;
+}
+
+const uint8_t *allowed_row(struct allowed_reader *reader, size_t sequence, size_t row, size_t *limit)
+{
+    const struct forward_input *input = reader->input;
+    const uint8_t *mask = allowed_keys(input, sequence, row);
+    *limit = allowed_key_limit(input, row);
+    if (!reader->pattern)
+        return mask;
+    const ptrdiff_t position = (ptrdiff_t)(row + (input->causal ? input->key_length - input->query_length : 0));
+    size_t count, end = 0;
+    const struct key_run *runs = pattern_runs(reader->pattern, position, &count);
+    for (size_t i = 0; i < count && runs[i].begin < *limit; i++) {
+        const size_t begin = runs[i].begin;
+        memset(reader->row + end, 0, begin - end);
+        end = size_min(runs[i].end, *limit);
+        if (mask)
+            memcpy(reader->row + begin, mask + begin, end - begin);
+        else
+            memset(reader->row + begin, 1, end - begin);
+    }
+    *limit = end;
+    return reader->row;
+}
+
+/* ---- rows */
+
+static bool is_scored(struct allowed_reader *reader, size_t sequence, size_t row)
+{
+    const struct forward_input *input = reader->input;
+    size_t limit;
+    if (input->self_attention && input->mask_kind == FORWARD_MASK_KEYS && !allowed_keys(input, sequence, row)[row])
         return false;
+    const uint8_t *allowed = allowed_row(reader, sequence, row, &limit);
     return allowed ? limit > 0 && memchr(allowed, 1, limit) : limit > 0;
 }
 
-size_t scored_rows(const struct forward_input *input, uint8_t *scored)
+size_t scored_rows(struct allowed_reader *reader, uint8_t *scored)
 {
     size_t count = 0;
-    for (size_t sequence = 0; sequence < input->batch; sequence++)
-        for (size_t row = 0; row < input->query_length; row++)
-            count += *scored++ = is_scored(input, sequence, row);
+    for (size_t sequence = 0; sequence < reader->input->batch; sequence++)
+        for (size_t row = 0; row < reader->input->query_length; row++)
+            count += *scored++ = is_scored(reader, sequence, row);
     return count;
 }

@@ -57,6 +57,7 @@ struct lane {
     float *weights;   /* [group_rows, map_stride] their mean, or one head's */
     float *baseline;  /* [group_rows, map_stride] what is subtracted */
     uint8_t *allowed; /* [longest_keys] */
+    struct allowed_reader reader;
 };
 
 /* Where the pieces of a lane lie; `lane` may be NULL. False when their size overflows. */
@@ -64,13 +65,14 @@ static bool lay_out_lane(const struct similarity_blocks *b, const struct head_ma
                          struct lane *lane, size_t *bytes)
 {
     const size_t floats[] = {b->group_rows, kernel_padded(maps->longest_keys)};
-    size_t tile, compared, sum, weights, at[6], total = 0;
+    size_t tile, compared, sum, weights, reader, at[7], total = 0;
     if (!head_maps_tile_bytes(maps, b->group_rows, &tile) ||
         !tensor_bytes((size_t[]){b->heads, b->head_stride, compares(b)}, 3, sizeof(float), &compared) ||
-        !tensor_bytes(floats, 2, sizeof(double), &sum) || !tensor_bytes(floats, 2, sizeof(float), &weights))
+        !tensor_bytes(floats, 2, sizeof(double), &sum) || !tensor_bytes(floats, 2, sizeof(float), &weights) ||
+        !allowed_reader_bytes(maps->rule, &reader))
         return false;
-    const size_t pieces[] = {tile, compared, sum, weights, weights, maps->longest_keys};
-    for (size_t i = 0; i < 6; i++) {
+    const size_t pieces[] = {tile, compared, sum, weights, weights, maps->longest_keys, reader};
+    for (size_t i = 0; i < 7; i++) {
         at[i] = total;
         if (!arena_need(&total, pieces[i]))
             return false;
@@ -83,6 +85,7 @@ static bool lay_out_lane(const struct similarity_blocks *b, const struct head_ma
             .weights = (float *)(memory + at[3]),
             .baseline = (float *)(memory + at[4]),
             .allowed = (uint8_t *)(memory + at[5]),
+            .reader = allowed_reader_init(maps->rule, memory + at[6]),
         };
     *bytes = total;
     return true;
@@ -178,8 +181,8 @@ static void make_comparable(const struct block *block, const struct lane *lane, 
 }
 
 /* Reads the rows of all heads. Returns the sum of their diversities, if `diversity`. */
-static double read_group(const struct block *block, size_t first, size_t n_rows, bool diversity,
-                         const struct lane *lane, struct head_sums *sums)
+static double read_group(const struct block *block, size_t first, size_t n_rows, bool diversity, struct lane *lane,
+                         struct head_sums *sums)
 {
     const struct similarity_blocks *b = block->all;
     const struct similarity_rows *rows = b->rows;
@@ -189,7 +192,7 @@ static double read_group(const struct block *block, size_t first, size_t n_rows,
     if (diversity)
         memset(lane->sum, 0, n_weights * sizeof *lane->sum);
     if (subtracts(b) && b->subject == SIMILARITY_OF_ATTENTION)
-        similarity_rows_baseline(rows, first, n_rows, b->shift, lane->allowed, lane->baseline);
+        similarity_rows_baseline(rows, first, n_rows, b->shift, &lane->reader, lane->allowed, lane->baseline);
     for (size_t head = 0; head < b->heads; head++) {
         float *x = lane->compared + head * b->head_stride, *weights = compared ? x : lane->weights;
         if (compared || diversity)

@@ -192,12 +192,12 @@ void similarity_rows_scaled(const struct similarity_rows *rows, size_t head, siz
 }
 
 void similarity_rows_baseline(const struct similarity_rows *rows, size_t first, size_t count, float value,
-                              uint8_t *allowed, float *to)
+                              struct allowed_reader *reader, uint8_t *allowed, float *to)
 {
     for (size_t i = 0; i < count; i++) {
         const struct similarity_row place = rows->list[first + i];
         const size_t n_keys = rows->maps->sequences[place.sequence].n_keys,
-                     n = head_maps_allowed(rows->maps, place.sequence, place.row, allowed);
+                     n = head_maps_allowed(rows->maps, reader, place.sequence, place.row, allowed);
         const float subtracted = isnan(value) ? (float)(1.0 / (double)n) : value;
         float *at = to + i * rows->map_stride;
         for (size_t key = 0; key < n_keys; key++)

@@ -49,9 +49,9 @@ void similarity_rows_scaled(const struct similarity_rows *rows, size_t head, siz
                             double mean, float *to, size_t stride);
 
 /* The same rows of what is subtracted from every head's weights [count, map_stride]: on allowed keys `value`, or 1/n_i
- * where that is NAN, and 0 on others. allowed: [longest_keys]. */
+ * where that is NAN, and 0 on others. The reader is one of the maps' rule; allowed: [longest_keys]. */
 void similarity_rows_baseline(const struct similarity_rows *rows, size_t first, size_t count, float value,
-                              uint8_t *allowed, float *to);
+                              struct allowed_reader *reader, uint8_t *allowed, float *to);
 
 /* Allowed keys of those rows in all. */
 double similarity_rows_allowed(const struct similarity_rows *rows, size_t first, size_t count);

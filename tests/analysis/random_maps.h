@@ -3,6 +3,7 @@
 #define ATTND_TESTS_ANALYSIS_RANDOM_MAPS_H
 
 #include "analysis/head_maps.h"
+#include "analysis/random_pattern.h"
 #include "engine/random.h"
 #include "suite.h"
 
@@ -11,7 +12,7 @@
 
 static inline bool pair_allowed(const struct forward_input *rule, size_t b, size_t i, size_t j)
 {
-    if (rule->causal && j + rule->query_length > i + rule->key_length)
+    if ((rule->causal && j + rule->query_length > i + rule->key_length) || !pattern_allows(rule, i, j))
         return false;
     if (rule->mask_kind == FORWARD_MASK_KEYS)
         return rule->mask[b * rule->key_length + j] && (!rule->self_attention || rule->mask[b * rule->key_length + i]);

@@ -18,6 +18,13 @@ static void prepare(struct head_maps *maps, struct arena *arena)
     ck_assert_msg(head_maps_prepare(maps, arena, &error), "%s", error.message);
 }
 
+static void *memory_of_reader(const struct forward_input *rule)
+{
+    size_t bytes;
+    ck_assert(allowed_reader_bytes(rule, &bytes));
+    return bytes ? aligned_alloc(ARENA_ALIGNMENT, bytes) : NULL;
+}
+
 static size_t position_of(const struct head_sequence *sequence, size_t row)
 {
     return sequence->positions ? sequence->positions[row] : sequence->first_position + row;
@@ -26,11 +33,17 @@ static size_t position_of(const struct head_sequence *sequence, size_t row)
 /* Exclude of random keys in every other case; no words. */
 START_TEST(random_tiles)
 {
-    size_t copied = 0, direct = 0, excluded_rows = 0;
+    size_t copied = 0, direct = 0, patterned = 0, excluded_rows = 0;
     for (uint64_t seed = 1; seed <= 400; seed++) {
         struct random random = {seed};
         uint8_t *mask;
-        const struct forward_input rule = random_rule(&random, 3, 9, &mask);
+        struct forward_input rule = random_rule(&random, 3, 9, &mask);
+        uint32_t global[2];
+        const struct attention_rules rules = {.pattern = random_pattern(&random, 9, global)};
+        const bool posted = seed % 3 == 0, stray = seed % 5 == 0,
+                   sparse = !posted && !stray && random_chance(&random, 0.7);
+        if (sparse)
+            rule.rules = &rules;
         const size_t heads = random_size(&random, 1, 3), keys = rule.key_length;
         float *weights = random_maps(&random, &rule, heads);
         const uint32_t drop[] = {(uint32_t)random_size(&random, 0, keys - 1),
@@ -41,12 +54,14 @@ START_TEST(random_tiles)
         struct head_maps maps = {.rule = &rule,
                                  .weights = weights,
                                  .num_heads = heads,
-                                 .posted = seed % 3 == 0,
-                                 .stray = seed % 5 == 0,
+                                 .posted = posted,
+                                 .stray = stray,
                                  .exclude = drops ? &exclude : NULL};
         struct arena arena = {0}, scratch = {0};
         size_t bytes, most, scored = 0;
         prepare(&maps, &arena);
+        void *memory = memory_of_reader(&rule);
+        struct allowed_reader reader = allowed_reader_init(&rule, memory);
         ck_assert(head_maps_tile_bytes(&maps, 4, &bytes) && head_maps_tile_bytes_most(&maps, 4, &most));
         ck_assert_uint_le(bytes, most);
         ck_assert(arena_reserve(&scratch, bytes + 1));
@@ -67,7 +82,7 @@ START_TEST(random_tiles)
                         n++;
                     }
                 }
-                ck_assert_uint_eq(head_maps_allowed(&maps, b, row, allowed), n);
+                ck_assert_uint_eq(head_maps_allowed(&maps, &reader, b, row, allowed), n);
                 ck_assert_uint_eq(sequence->n_allowed[row], n);
                 head_maps_tile(&maps, b, head, row, 1, scratch.base, &tile);
                 ck_assert_uint_eq(tile.n_keys, sequence->n_keys);
@@ -80,6 +95,7 @@ START_TEST(random_tiles)
                     ck_assert(fabs((double)tile.weights[key] - wanted) <= 1e-7 * wanted);
                 }
                 sequence->direct ? direct++ : copied++;
+                patterned += sparse && sequence->n_rows > 1;
                 scored += n > 0;
             }
         }
@@ -89,9 +105,11 @@ START_TEST(random_tiles)
         excluded_rows += maps.n_excluded;
         arena_free(&scratch);
         arena_free(&arena);
+        free(memory);
         free(weights);
         free(mask);
     }
+    ck_assert_uint_gt(patterned, 100);
     ck_assert_uint_gt(copied, 100);
     ck_assert_uint_gt(direct, 100);
     ck_assert_uint_gt(excluded_rows, 100);

@@ -1,8 +1,9 @@
 /* All methods against the definition: the output computed again without the head, in float64 plain loops, over random
- * problems with masks of every kind. */
+ * problems with masks of every kind, sparse patterns, and heads that sequences do without. */
 
 #include "analysis/importance.h"
 
+#include "analysis/random_pattern.h"
 #include "engine/kernels/kernels.h"
 #include "engine/lanes.h"
 #include "engine/problem.h"
@@ -34,7 +35,7 @@ static struct problem create(uint64_t seed, const struct problem_limits *limits)
 
 static bool pair_allowed(const struct forward_input *in, size_t b, size_t i, size_t j)
 {
-    if (in->causal && j + in->query_length > i + in->key_length)
+    if ((in->causal && j + in->query_length > i + in->key_length) || !pattern_allows(in, i, j))
         return false;
     if (in->mask_kind == FORWARD_MASK_KEYS)
         return in->mask[b * in->key_length + j] && !(in->self_attention && !in->mask[b * in->key_length + i]);
@@ -53,6 +54,7 @@ struct definition {
     const struct problem *p;
     const float *heads, *value; /* [B, H, Tq, d_v], [B, H, Tk, d_v] in float64, rounded */
     size_t n_rows;              /* scored */
+    const uint8_t *used;        /* [B, H] what keep_heads has kept; NULL: all */
 };
 
 /* Element d of row i of head h of sequence b when it is ablated by `method`. */
@@ -92,11 +94,27 @@ static void output_row(const struct definition *x, enum importance_method method
             if (without[h])
                 z = replaced(x, method, b, h, i, d);
             z *= in->head_mask ? (double)in->head_mask[h] : 1;
+            z *= x->used ? (double)x->used[b * s->num_heads + h] : 1;
             if (!s->projected)
                 y[h * s->d_v + d] += z;
             for (size_t c = 0; s->projected && c < s->d_model; c++)
                 y[c] += z * (double)x->p->matrices.w_o[(h * s->d_v + d) * s->d_model + c];
         }
+}
+
+/* The output of the heads in use, in place of all heads'. */
+static void use_heads(const struct definition *x, float *output /* [B, Tq, d_model], NULL: not wanted */)
+{
+    const struct forward_input *in = &x->p->input;
+    const size_t d_model = x->p->shape.d_model;
+    const bool nobody[64] = {false};
+    double *y = malloc(d_model * sizeof *y);
+    for (size_t row = 0; output && row < in->batch * in->query_length; row++) {
+        output_row(x, IMPORTANCE_ZERO, nobody, row / in->query_length, row % in->query_length, true, y);
+        for (size_t c = 0; c < d_model; c++)
+            output[row * d_model + c] = (float)y[c];
+    }
+    free(y);
 }
 
 /* ||y - y without||_F / ||y||_F, or its row-wise mean for `norm`. */
@@ -155,10 +173,31 @@ static void found_free(struct found *f)
     free(f->importance.plan);
 }
 
-static bool run(const struct problem *p, const struct attention_layer *layer, enum importance_method method,
-                const struct parallel *parallel, size_t less_arena, struct found *f, struct error *error)
+/* The same problem without a pattern: what is allowed is said by *mask, fresh memory. */
+static struct forward_input under_mask(const struct problem *p, uint8_t **mask)
 {
-    const struct forward_input *input = &p->input;
+    struct forward_input input = p->input;
+    *mask = NULL;
+    if (!input.rules)
+        return input;
+    uint8_t *at = *mask = malloc(input.batch * input.query_length * input.key_length);
+    for (size_t b = 0; b < input.batch; b++)
+        for (size_t i = 0; i < input.query_length; i++)
+            for (size_t j = 0; j < input.key_length; j++)
+                *at++ = pair_allowed(&input, b, i, j);
+    input.mask_kind = FORWARD_MASK_PAIRS;
+    input.mask = *mask;
+    input.rules = NULL;
+    return input;
+}
+
+/* With `x`, its heads in use are those of the forward. */
+static bool run(const struct problem *p, const struct attention_layer *layer, enum importance_method method,
+                const struct definition *x, const struct parallel *parallel, size_t less_arena, struct found *f,
+                struct error *error)
+{
+    uint8_t *mask;
+    const struct forward_input masked = under_mask(p, &mask), *input = &masked;
     struct forward_result wanted = {.heads = f->answer.heads, .n_maps = p->n_maps}, *result = &wanted;
     struct arena arena = {0};
     size_t bytes;
@@ -170,6 +209,12 @@ static bool run(const struct problem *p, const struct attention_layer *layer, en
     ck_assert(arena_reserve(&arena, bytes));
     ck_assert(forward_run(layer, &input, &result, 1, &parallel_serial, &arena, error));
     arena_free(&arena);
+    if (x && x->used) {
+        use_heads(x, wanted.output);
+        wanted.heads_used = (uint8_t *)x->used;
+    }
+    free(mask);
+    input = &p->input;
     ck_assert(importance_scratch_bytes(&p->shape, input, method, f->importance.plan, parallel->lanes, &bytes));
     ck_assert(arena_reserve(&arena, bytes - less_arena));
     bool right = importance_run(layer, input, method, &wanted, parallel, &arena, &f->importance, error);
@@ -218,15 +263,30 @@ static void check(uint64_t seed, const struct problem_limits *limits, bool plan)
     struct problem p = create(seed, limits);
     struct attention_layer *layer = attention_layer_create(&p.shape, &p.matrices, &error);
     struct answer reference = answer_create(&p);
+    struct random random = {seed + 1000000};
+    uint32_t global[2];
+    const struct attention_rules rules = {.pattern = random_pattern(&random, limits->length, global)};
+    if (random_chance(&random, 0.4))
+        p.input.rules = &rules;
+    const struct forward_input given = p.input;
+    uint8_t *mask;
+    p.input = under_mask(&p, &mask);
     reference_forward(&p, &reference);
+    p.input = given;
+    free(mask);
     struct definition x = {.p = &p, .heads = reference.heads, .value = reference.value};
+    uint8_t used[64 * 64];
+    for (size_t i = 0; i < p.input.batch * p.shape.num_heads; i++)
+        used[i] = random_chance(&random, 0.7);
+    if (random_chance(&random, 0.4))
+        x.used = used;
     const size_t all = p.input.batch * p.input.query_length;
     for (size_t row = 0; row < all; row++)
         x.n_rows += count_allowed(&p.input, row / p.input.query_length, row % p.input.query_length) > 0;
     for (unsigned m = 0; m < IMPORTANCE_METHOD_COUNT; m++) {
         const enum importance_method method = (enum importance_method)m;
         struct found f = found_create(&p, plan && method == IMPORTANCE_ZERO);
-        ck_assert_msg(run(&p, layer, method, &parallel_serial, 0, &f, &error), "%s", error.message);
+        ck_assert_msg(run(&p, layer, method, &x, &parallel_serial, 0, &f, &error), "%s", error.message);
         double wanted[64], parts = 0;
         for (size_t head = 0; head < p.shape.num_heads; head++) {
             bool without[64] = {false};
@@ -295,12 +355,12 @@ START_TEST(same_bits_on_any_number_of_lanes)
         for (unsigned m = 0; m < IMPORTANCE_METHOD_COUNT; m++) {
             const enum importance_method method = (enum importance_method)m;
             struct found alone = found_create(&p, method == IMPORTANCE_ZERO);
-            ck_assert(run(&p, layer, method, &parallel_serial, 0, &alone, &error));
+            ck_assert(run(&p, layer, method, NULL, &parallel_serial, 0, &alone, &error));
             for (unsigned n = 1; n <= LANES_MOST; n++) {
                 struct lanes lanes;
                 struct found f = found_create(&p, method == IMPORTANCE_ZERO);
                 lanes_init(&lanes, n, seed * 100 + n);
-                ck_assert(run(&p, layer, method, &lanes.parallel, 0, &f, &error));
+                ck_assert(run(&p, layer, method, NULL, &lanes.parallel, 0, &f, &error));
                 ck_assert_mem_eq(f.importance.importance, alone.importance.importance, heads * sizeof(double));
                 for (size_t step = 0; f.importance.plan && step < heads; step++) {
                     ck_assert_uint_eq(f.importance.plan[step].head, alone.importance.plan[step].head);
@@ -332,7 +392,7 @@ START_TEST(cancelled_at_any_time)
             struct found f = found_create(&p, m == IMPORTANCE_ZERO);
             lanes_init(&lanes, 2, after);
             lanes.cancel_after = after;
-            done = run(&p, layer, (enum importance_method)m, &lanes.parallel, 0, &f, &error);
+            done = run(&p, layer, (enum importance_method)m, NULL, &lanes.parallel, 0, &f, &error);
             ck_assert(done || error.code == ERROR_CLIENT_GONE);
             found_free(&f);
         }
@@ -352,7 +412,7 @@ START_TEST(arena_too_small)
     struct attention_layer *layer = attention_layer_create(&p.shape, &p.matrices, &error);
     for (unsigned m = 0; m < IMPORTANCE_METHOD_COUNT; m++) {
         struct found f = found_create(&p, m == IMPORTANCE_ZERO);
-        ck_assert(!run(&p, layer, (enum importance_method)m, &parallel_serial, 64, &f, &error));
+        ck_assert(!run(&p, layer, (enum importance_method)m, NULL, &parallel_serial, 64, &f, &error));
         ck_assert_int_eq(error.code, ERROR_OUT_OF_MEMORY);
         found_free(&f);
     }
@@ -387,7 +447,7 @@ static bool run_two_heads_with_plan(float w_0, float w_1, float v_0, float v_1, 
     };
     struct attention_layer *layer = attention_layer_create(&p.shape, &p.matrices, error);
     struct found f = found_create(&p, plan);
-    bool right = run(&p, layer, method, &parallel_serial, 0, &f, error);
+    bool right = run(&p, layer, method, NULL, &parallel_serial, 0, &f, error);
     memcpy(importance, f.importance.importance, 2 * sizeof *importance);
     if (plan)
         memcpy(plan, f.importance.plan, 2 * sizeof *plan);
