@@ -45,6 +45,15 @@ double forward_job_stage_us(struct forward_job *job, uint64_t now)
     return (double)(now - began) / 1e3;
 }
 
+void forward_job_leave_dropout_out(struct forward_job *job, struct attention_rules *rules)
+{
+    if (!job->input.rules || job->input.rules->dropout.samples == 0)
+        return;
+    *rules = *job->input.rules;
+    rules->dropout.samples = 0;
+    job->input.rules = rules;
+}
+
 bool forward_job_too_large(struct error *error)
 {
     return error_set(error, ERROR_TOO_LARGE, "the working memory of this request is larger than any memory");

@@ -76,6 +76,10 @@ bool forward_job_check_flop(const struct forward_job *job, struct error *error);
  * (not `counted`); `remedy`: what the client can do about it. */
 bool forward_job_check_answer(const struct forward_job *job, bool counted, const char *remedy, struct error *error);
 
+/* For an analysis, first thing in `within_limits`: heads are looked at in a pass without dropout. rules: memory of the
+ * route's structure. */
+void forward_job_leave_dropout_out(struct forward_job *job, struct attention_rules *rules);
+
 /* ERROR_TOO_LARGE where the sizes of what is to be computed overflow. Always false. */
 bool forward_job_too_large(struct error *error);
 

@@ -9,7 +9,8 @@
 struct importance_job {
     struct forward_job forward;
     struct importance_request asked;
-    struct importance found; /* points into forward.results */
+    struct importance found;      /* points into forward.results */
+    struct attention_rules rules; /* of the forward, where dropout is left out of them */
 };
 
 static struct importance_job *importance_job_of(const struct forward_job *job)
@@ -29,6 +30,7 @@ static bool within_limits(struct forward_job *forward, struct error *error)
 {
     struct importance_job *job = importance_job_of(forward);
     const struct attention_shape *shape = &forward->set->shape;
+    forward_job_leave_dropout_out(forward, &job->rules);
     forward->flop = forward_flop(shape, &forward->input) +
                     importance_flop(shape, &forward->input, job->asked.method, job->asked.prune_plan);
     if (!forward_job_check_flop(forward, error))
@@ -53,6 +55,10 @@ static bool reserve(struct forward_job *forward, struct error *error)
          sizeof(float),
          importance_needs_output(method)},
         {&result->value, {in->batch, heads, in->key_length, shape->d_v}, sizeof(float), importance_needs_value(method)},
+        {&result->heads_used,
+         {in->batch, heads, 1, 1},
+         sizeof *result->heads_used,
+         in->rules && in->rules->keep_heads.kind != KEEP_ALL_HEADS},
         {&job->found.importance, {heads, 1, 1, 1}, sizeof(double), true},
         {&job->found.plan, {heads, 1, 1, 1}, sizeof(struct prune_step), job->asked.prune_plan},
     };

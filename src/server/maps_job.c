@@ -19,6 +19,7 @@ void maps_job_begin(struct maps_job *job)
     struct forward_result *result = &job->forward.result;
     if (job->forward.posted)
         return;
+    forward_job_leave_dropout_out(&job->forward, &job->rules);
     job->num_heads = asked->include_heads ? asked->n_include_heads : job->forward.set->shape.num_heads;
     result->include_heads = asked->include_heads;
     result->n_maps = job->num_heads;

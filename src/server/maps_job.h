@@ -13,6 +13,7 @@ struct maps_job {
     size_t num_heads;                     /* maps that there are of a sequence: all that were posted, or those that the
                                              forward computes, which are the ones to be measured */
     struct head_maps maps;                /* from maps_job_run on */
+    struct attention_rules rules;         /* of the forward, where dropout is left out of them */
 };
 
 /* At the end of the route's `decode`, with the request it filled. */
