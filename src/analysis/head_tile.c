@@ -45,8 +45,6 @@ static struct row_keys keys_under_pattern(const struct head_maps *maps, struct a
 {
     const struct head_sequence *sequence = &maps->sequences[index];
     struct row_keys keys = keys_of_row(maps, index, 0, row);
-    if (!reader->pattern)
-        return keys;
     const size_t first = sequence->first_position;
     size_t limit;
     const uint8_t *allowed =
@@ -89,7 +87,8 @@ static void allow_words(const struct head_maps *maps, struct allowed_reader *rea
     for (size_t piece = word ? sequence->word_ends[word - 1] : 0; piece < sequence->word_ends[word]; piece++) {
         if (!sequence->has_row[piece])
             continue;
-        const struct row_keys keys = keys_under_pattern(maps, reader, index, piece);
+        const struct row_keys keys =
+            reader->pattern ? keys_under_pattern(maps, reader, index, piece) : keys_of_row(maps, index, 0, piece);
         size_t key = 0;
         for (size_t other = 0; other < sequence->n_keys; other++)
             for (; key < sequence->word_ends[other]; key++)
@@ -105,7 +104,8 @@ size_t head_maps_allowed(const struct head_maps *maps, struct allowed_reader *re
     if (sequence->word_ends) {
         allow_words(maps, reader, index, row, allowed);
     } else if (sequence->has_row[row]) {
-        const struct row_keys keys = keys_under_pattern(maps, reader, index, row);
+        const struct row_keys keys =
+            reader->pattern ? keys_under_pattern(maps, reader, index, row) : keys_of_row(maps, index, 0, row);
         allow_keys(&keys, allowed, sequence->n_keys);
     } else {
         memset(allowed, 0, sequence->n_keys);
