@@ -39,7 +39,7 @@ START_TEST(random_tiles)
         uint8_t *mask;
         struct forward_input rule = random_rule(&random, 3, 9, &mask);
         uint32_t global[2];
-        const struct attention_rules rules = {.pattern = random_pattern(&random, 9, global)};
+        const struct attention_rules rules = {.pattern = random_sparse_pattern(&random, 9, global)};
         const bool posted = seed % 3 == 0, stray = seed % 5 == 0,
                    sparse = !posted && !stray && random_chance(&random, 0.7);
         if (sparse)

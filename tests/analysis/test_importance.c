@@ -191,13 +191,12 @@ static struct forward_input under_mask(const struct problem *p, uint8_t **mask)
     return input;
 }
 
-/* With `x`, its heads in use are those of the forward. */
+/* With `x` the forward is that of its problem, and its heads in use. */
 static bool run(const struct problem *p, const struct attention_layer *layer, enum importance_method method,
                 const struct definition *x, const struct parallel *parallel, size_t less_arena, struct found *f,
                 struct error *error)
 {
-    uint8_t *mask;
-    const struct forward_input masked = under_mask(p, &mask), *input = &masked;
+    const struct forward_input *input = x ? &x->p->input : &p->input;
     struct forward_result wanted = {.heads = f->answer.heads, .n_maps = p->n_maps}, *result = &wanted;
     struct arena arena = {0};
     size_t bytes;
@@ -213,7 +212,6 @@ static bool run(const struct problem *p, const struct attention_layer *layer, en
         use_heads(x, wanted.output);
         wanted.heads_used = (uint8_t *)x->used;
     }
-    free(mask);
     input = &p->input;
     ck_assert(importance_scratch_bytes(&p->shape, input, method, f->importance.plan, parallel->lanes, &bytes));
     ck_assert(arena_reserve(&arena, bytes - less_arena));
@@ -265,16 +263,14 @@ static void check(uint64_t seed, const struct problem_limits *limits, bool plan)
     struct answer reference = answer_create(&p);
     struct random random = {seed + 1000000};
     uint32_t global[2];
-    const struct attention_rules rules = {.pattern = random_pattern(&random, limits->length, global)};
+    const struct attention_rules rules = {.pattern = random_sparse_pattern(&random, limits->length, global)};
     if (random_chance(&random, 0.4))
         p.input.rules = &rules;
-    const struct forward_input given = p.input;
+    struct problem masked = p;
     uint8_t *mask;
-    p.input = under_mask(&p, &mask);
-    reference_forward(&p, &reference);
-    p.input = given;
-    free(mask);
-    struct definition x = {.p = &p, .heads = reference.heads, .value = reference.value};
+    masked.input = under_mask(&p, &mask);
+    reference_forward(&masked, &reference);
+    struct definition x = {.p = &masked, .heads = reference.heads, .value = reference.value};
     uint8_t used[64 * 64];
     for (size_t i = 0; i < p.input.batch * p.shape.num_heads; i++)
         used[i] = random_chance(&random, 0.7);
@@ -282,7 +278,7 @@ static void check(uint64_t seed, const struct problem_limits *limits, bool plan)
         x.used = used;
     const size_t all = p.input.batch * p.input.query_length;
     for (size_t row = 0; row < all; row++)
-        x.n_rows += count_allowed(&p.input, row / p.input.query_length, row % p.input.query_length) > 0;
+        x.n_rows += count_allowed(&masked.input, row / p.input.query_length, row % p.input.query_length) > 0;
     for (unsigned m = 0; m < IMPORTANCE_METHOD_COUNT; m++) {
         const enum importance_method method = (enum importance_method)m;
         struct found f = found_create(&p, plan && method == IMPORTANCE_ZERO);
@@ -302,6 +298,7 @@ static void check(uint64_t seed, const struct problem_limits *limits, bool plan)
             check_plan(&x, f.importance.plan, seed);
         found_free(&f);
     }
+    free(mask);
     answer_free(&reference);
     attention_layer_free(layer);
     problem_free(&p);

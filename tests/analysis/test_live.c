@@ -5,6 +5,7 @@
 #include "analysis/live_similarity.h"
 
 #include "engine/lanes.h"
+#include "engine/pattern_definition.h"
 #include "suite.h"
 #include "weights/golden.h"
 #include "weights/run_forward.h"
@@ -239,10 +240,19 @@ START_TEST(sums_add_in_any_order)
 }
 END_TEST
 
-/* Long sequences, whose rows come in several units, with and without masks of pairs, against the maps. */
+static const struct attention_rules PATTERNS[] = {
+    {.pattern = {.kind = PATTERN_WINDOW, .left = 5, .right = 2}},
+    {.pattern = {.kind = PATTERN_BLOCK, .size = 64, .global = (const uint32_t[]){3, 100}, .n_global = 2}},
+    {.pattern = {.kind = PATTERN_DILATED, .window = 3, .step = 7}},
+    {.pattern = {.kind = PATTERN_STRIDED, .size = 17}},
+    {.pattern =
+         {.kind = PATTERN_BIGBIRD, .size = 10, .window_blocks = 3, .global_blocks = 1, .random_blocks = 2, .seed = 5}},
+};
+
+/* Long sequences, whose rows come in several units, with and without masks of pairs and patterns, against the maps. */
 START_TEST(long_sequences_are_summed_up_whole)
 {
-    enum { T = 300, D = 16, H = 2 };
+    enum { T = 300, D = 16, H = 2, SPARSE = sizeof PATTERNS / sizeof *PATTERNS };
     char name[] = "plain";
     struct error error;
     struct weights_config config = {.name = name, .source = WEIGHTS_IDENTITY, .d_model = D, .num_heads = H};
@@ -262,31 +272,41 @@ START_TEST(long_sequences_are_summed_up_whole)
                                .key = x,
                                .value = x,
                                .observed = true};
-    for (int masked = 0; masked < 2; masked++) {
-        if (masked) {
-            in.mask_kind = FORWARD_MASK_PAIRS;
-            in.mask = mask;
-        }
+    for (size_t round = 0; round < 2 * (SPARSE + 1); round++) {
+        const bool masked = round % 2;
+        in.mask_kind = masked ? FORWARD_MASK_PAIRS : FORWARD_MASK_NONE;
+        in.mask = masked ? mask : NULL;
+        in.rules = round < 2 ? NULL : &PATTERNS[round / 2 - 1];
         struct forward_result maps = run_forward(set->layers[0], &in);
         struct live_sums sums = new_sums(H);
         const struct forward_input *one = &in;
         add(set, &one, 1, 3, &sums);
-        double entropy = 0, distance = 0, rows = 0, product = 0;
+        double entropy = 0, distance = 0, rows = 0, product = 0, allowed = 0;
         for (size_t i = 0; i < T; i++) {
             double n = 0;
-            for (size_t j = 0; j < T; j++)
-                n += !masked || mask[i * T + j];
+            bool seen[T];
+            memset(seen, true, sizeof seen);
+            if (in.rules)
+                pattern_definition(&in.rules->pattern, 0, (ptrdiff_t)i, T, seen);
+            for (size_t j = 0; j < T; j++) {
+                seen[j] = seen[j] && (!masked || mask[i * T + j]);
+                n += seen[j];
+            }
             rows += n > 0;
             for (size_t j = 0; j < T; j++) {
                 const double p = (double)maps.attention[(T + i) * T + j];
-                if (masked && !mask[i * T + j])
+                if (!seen[j]) {
+                    ck_assert(p == 0);
                     continue;
+                }
+                allowed += 1;
                 entropy -= p > 0 ? p * log(p) : 0;
                 distance += p * fabs((double)i - (double)j);
                 product += ((double)maps.attention[i * T + j] - 1 / n) * (p - 1 / n);
             }
         }
         ck_assert(sums.counts.rows == rows && sums.counts.excluded == T - rows && sums.counts.sequences == 1);
+        ck_assert(sums.counts.allowed == allowed);
         struct ratio_sums got = live_sums_of(&sums, 0, 1, STATISTIC_ENTROPY);
         ck_assert(got.n == rows && fabs(ratio_sums_mean(&got) - entropy / rows) < 1e-6);
         ck_assert(isnan(ratio_sums_stderr(&got)));

@@ -30,7 +30,7 @@ START_TEST(random_masks)
         struct problem p = problem_create(&random, &shape, NULL, &limits);
         struct forward_input *in = &p.input;
         uint32_t global[2];
-        const struct attention_rules rules = {.pattern = random_pattern(&random, 9, global)};
+        const struct attention_rules rules = {.pattern = random_sparse_pattern(&random, 9, global)};
         if (random_chance(&random, 0.7))
             in->rules = &rules;
         size_t bytes, limit;

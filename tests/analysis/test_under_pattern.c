@@ -22,7 +22,7 @@ struct scene {
 /* No padding: its keys have other numbers. */
 static void make_scene(struct scene *s, struct random *random)
 {
-    s->rules = (struct attention_rules){.pattern = random_pattern(random, LENGTH / 2, s->global)};
+    s->rules = (struct attention_rules){.pattern = random_sparse_pattern(random, LENGTH / 2, s->global)};
     s->sparse = random_rule(random, 3, LENGTH, &s->given);
     if (s->sparse.self_attention && s->sparse.mask_kind == FORWARD_MASK_KEYS)
         s->sparse.mask_kind = FORWARD_MASK_NONE;
