@@ -184,3 +184,22 @@ size_t dtype_to_mask(enum dtype dtype, const void *from, uint8_t *to, size_t cou
     }
     return count;
 }
+
+size_t dtype_to_u32(enum dtype dtype, const void *from, uint32_t *to, size_t count)
+{
+    const unsigned char *in = from;
+    for (size_t i = 0; i < count; i++) {
+        int64_t value;
+        int32_t narrow;
+        if (dtype == DTYPE_I64) {
+            memcpy(&value, in + sizeof value * i, sizeof value);
+        } else {
+            memcpy(&narrow, in + sizeof narrow * i, sizeof narrow);
+            value = narrow;
+        }
+        if (value < 0 || value > UINT32_MAX)
+            return i;
+        to[i] = (uint32_t)value;
+    }
+    return count;
+}

@@ -26,6 +26,11 @@ static inline int dtype_is_float(enum dtype dtype)
     return dtype <= DTYPE_F64;
 }
 
+static inline int dtype_is_integer(enum dtype dtype)
+{
+    return dtype == DTYPE_I32 || dtype == DTYPE_I64;
+}
+
 size_t dtype_bytes(enum dtype dtype);
 const char *dtype_json_name(enum dtype dtype);
 const char *dtype_safetensors_name(enum dtype dtype);
@@ -52,5 +57,9 @@ size_t dtype_first_not_mask(const uint8_t *values, size_t count);
 /* The same for masks: `count` numbers of any format become 0 or 1 at `to` [count], which does not overlap `from`.
  * Returns `count`, or the index of the first number that is neither; what lies behind it in `to` is unspecified. */
 size_t dtype_to_mask(enum dtype dtype, const void *from, uint8_t *to, size_t count);
+
+/* The same for whole numbers from 0 up: `count` of an integer format (I32, I64) become uint32_t at `to` [count].
+ * Returns `count`, or the index of the first that is below 0 or beyond uint32_t. */
+size_t dtype_to_u32(enum dtype dtype, const void *from, uint32_t *to, size_t count);
 
 #endif

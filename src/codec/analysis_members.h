@@ -28,8 +28,4 @@ bool analysis_read_words(struct json_reader *r, void *context, struct error *err
 bool analysis_read_body(const struct request_body *body, const struct request_member *list, size_t count,
                         struct analysis_decoding *context, struct error *error);
 
-/* Reads a name, one of `names` [count], into *index; ERROR_INVALID for another, with the nearest. `what`: "metric". */
-bool analysis_read_choice(struct json_reader *r, const char *what, const char *const *names, size_t count,
-                          unsigned *index, struct error *error);
-
 #endif

@@ -3,10 +3,8 @@
 #include "codec/analysis_request.h"
 
 #include "analysis/head_maps_check.h"
-#include "base/nearest.h"
 #include "codec/analysis_members.h"
 #include "codec/position_lists.h"
-#include "json/names.h"
 #include "json/reader.h"
 
 #include <stdio.h>
@@ -49,33 +47,6 @@ bool analysis_read_words(struct json_reader *r, void *context, struct error *err
     return word_lists_read(r, decoding->forward.arena, &decoding->request->words, error);
 }
 
-bool analysis_read_choice(struct json_reader *r, const char *what, const char *const *names, size_t count,
-                          unsigned *index, struct error *error)
-{
-    struct json_key name;
-    unsigned found = 0;
-    if (!json_read_in_place(r, &name, error))
-        return false;
-    while (found < count && !json_key_is(&name, names[found]))
-        found++;
-    if (found == count) {
-        char shown[NAMES_SHOWN_BYTES], known[256] = "";
-        size_t length = 0;
-        names_show(&name, shown);
-        const char *meant = nearest_name(shown, names, count);
-        for (size_t i = 0; i < count && length < sizeof known; i++)
-            length += (size_t)snprintf(known + length, sizeof known - length, "%s%s",
-                                       i == 0          ? ""
-                                       : i + 1 < count ? ", "
-                                                       : " and ",
-                                       names[i]);
-        return json_error(r, error, ERROR_INVALID, "%s \"%s\" is not one of %s%s%s%s", what, shown, known,
-                          meant ? "; did you mean \"" : "", meant ? meant : "", meant ? "\"?" : "");
-    }
-    *index = found;
-    return true;
-}
-
 /* Beside posted maps stands nothing of a forward but what says which keys were allowed. */
 static bool check_alone(const struct forward_request *forward, struct error *error)
 {
@@ -86,18 +57,22 @@ static bool check_alone(const struct forward_request *forward, struct error *err
         {"input", forward->input.rank > 0},    {"query", forward->query.rank > 0},
         {"key", forward->key.rank > 0},        {"value", forward->value.rank > 0},
         {"bias", forward->bias.rank > 0},      {"head_mask", forward->head_mask.rank > 0},
-        {"weights", forward->weights != NULL},
+        {"weights", forward->weights != NULL}, {"position_ids", forward->position_ids.rank > 0},
     };
+    const unsigned named = forward->rules ? forward->rules->asked.named : 0;
     char pointer[16];
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (others[i].there) {
-            snprintf(pointer, sizeof pointer, "/%s", others[i].name);
-            return error_set_at(error, ERROR_INVALID, pointer,
-                                "attention and %s cannot stand together: send maps to be measured as they are, or what "
-                                "a forward takes to have them computed",
-                                others[i].name);
-        }
-    return true;
+    const char *other = NULL;
+    for (unsigned i = 0; i < RULE_COUNT && !other; i++)
+        other = named >> i & 1 ? rules_name((enum rule_index)i) : NULL;
+    for (size_t i = 0; i < sizeof others / sizeof *others && !other; i++)
+        other = others[i].there ? others[i].name : NULL;
+    if (!other)
+        return true;
+    snprintf(pointer, sizeof pointer, "/%s", other);
+    return error_set_at(error, ERROR_INVALID, pointer,
+                        "attention and %s cannot stand together: send maps to be measured as they are, or what "
+                        "a forward takes to have them computed",
+                        other);
 }
 
 static bool check_complete(const struct analysis_request *request, struct error *error)

@@ -9,15 +9,19 @@
 
 #include <string.h>
 
-/* What stands around the tensors: the members' names, three numbers of 20 digits at most, four times of 43. */
-#define ENVELOPE_BYTES 512
+/* What stands around the tensors: the members' names, three numbers of 20 digits at most, four times of 43, and what
+ * compare has found. */
+#define ENVELOPE_BYTES (512 + RETURNED_APPROXIMATION_BYTES)
 /* What stands around one tensor: its name twice and its shape four times, which has at most 40 characters because its
  * product is a size; for top_k the names of its members. */
 #define TENSOR_BYTES 384
 
 /* A tensor is at most four texts and two pieces of numbers; the beginning joins the first text, and the end has two
  * texts and the time between. */
-#define MOST_PIECES (FORWARD_RETURN_COUNT * 6 + 3)
+#define MOST_PIECES (RETURNED_COUNT * 6 + 3)
+
+/* A digit and its comma. */
+#define FLAG_BYTES 2
 
 static bool add_base64(size_t *total, const size_t *shape, unsigned rank)
 {
@@ -50,6 +54,8 @@ static bool add_tensor(const struct forward_request *request, const struct retur
         return false;
     if (request->encoding == ENCODING_BASE64)
         return add_base64(total, shape, tensor->rank) && (!tensor->kept || add_base64(total, shape, tensor->rank));
+    if (tensor->index == RETURNED_HEADS_USED)
+        return add_nested(total, shape, tensor->rank, FLAG_BYTES);
     const size_t number =
         tensor->is_map ? tensor_write_weight_bytes(request->decimals) : tensor_write_number_bytes(request->decimals);
     return add_nested(total, shape, tensor->rank, number) &&
@@ -59,7 +65,7 @@ static bool add_tensor(const struct forward_request *request, const struct retur
 bool forward_answer_bytes(const struct forward_request *request, const struct attention_shape *shape,
                           const struct forward_input *problem, size_t *bytes, struct error *error)
 {
-    struct returned_tensor list[FORWARD_RETURN_COUNT];
+    struct returned_tensor list[RETURNED_COUNT];
     size_t count = returned_list(request, shape, problem, NULL, list);
     size_t total = ENVELOPE_BYTES + FORWARD_ANSWER_NAME_BYTES + (request->id ? strlen(request->id) : 0);
     for (size_t i = 0; i < count; i++)
@@ -75,13 +81,13 @@ bool forward_answer_bytes(const struct forward_request *request, const struct at
 static size_t literal_bytes(const struct forward_request *request)
 {
     return ENVELOPE_BYTES + FORWARD_ANSWER_NAME_BYTES + (request->id ? strlen(request->id) : 0) +
-           FORWARD_RETURN_COUNT * TENSOR_BYTES;
+           RETURNED_COUNT * TENSOR_BYTES;
 }
 
 size_t forward_answer_memory(const struct forward_request *request, const struct attention_shape *shape,
                              const struct forward_input *problem)
 {
-    struct returned_tensor list[FORWARD_RETURN_COUNT];
+    struct returned_tensor list[RETURNED_COUNT];
     size_t count = returned_list(request, shape, problem, NULL, list), total = 0;
     if (!answer_pieces_need(&total, MOST_PIECES, literal_bytes(request)) || !returned_kept_need(list, count, &total))
         return SIZE_MAX;
@@ -166,11 +172,19 @@ static void write_beginning(struct text *text, const struct forward_request *req
 }
 
 /* What stands behind them. */
-static void add_end(struct answer_pieces *pieces, size_t fully_masked_rows, const struct forward_timing *timing)
+static void add_end(struct answer_pieces *pieces, const struct forward_request *request,
+                    const struct forward_result *result, const struct approximation *approximation,
+                    const struct forward_timing *timing)
 {
     struct text *text = &pieces->literal;
+    if (returned_approximate(request, result))
+        text_append_string(text, ",\"approximate\":true");
+    if (approximation) {
+        text_append_string(text, ",\"approximation\":");
+        returned_write_approximation(text, approximation);
+    }
     text_append_string(text, ",\"fully_masked_rows\":");
-    text_append_size(text, fully_masked_rows);
+    text_append_size(text, result->fully_masked_rows);
     text_append_string(text, ",\"timing_us\":");
     forward_timing_write(text, timing);
     answer_pieces_add_written_us(pieces);
@@ -179,18 +193,23 @@ static void add_end(struct answer_pieces *pieces, size_t fully_masked_rows, cons
 
 bool forward_answer_compose(const struct forward_request *request, const struct attention_shape *shape,
                             const struct forward_input *problem, const struct forward_result *result,
-                            const char *weights, const char *digest, const struct forward_timing *timing,
-                            const struct parallel *parallel, struct arena *arena, struct answer_pieces *pieces,
-                            struct error *error)
+                            const struct approximation *approximation, const char *weights, const char *digest,
+                            const struct forward_timing *timing, const struct parallel *parallel, struct arena *arena,
+                            struct answer_pieces *pieces, struct error *error)
 {
-    struct returned_tensor list[FORWARD_RETURN_COUNT];
+    struct returned_tensor list[RETURNED_COUNT];
     const size_t count = returned_list(request, shape, problem, result, list);
     if (!answer_pieces_init(pieces, arena, MOST_PIECES, literal_bytes(request)))
         return error_out_of_memory(error);
     write_beginning(&pieces->literal, request, weights, digest, list, count);
     for (size_t i = 0; i < count; i++) {
+        const uint32_t *integers = NULL;
         size_t number_bytes = 0;
-        if (request->encoding != ENCODING_BASE64) {
+        if (list[i].index == RETURNED_HEADS_USED) {
+            number_bytes = FLAG_BYTES;
+            if (!returned_integers(&list[i], arena, &integers, error))
+                return false;
+        } else if (request->encoding != ENCODING_BASE64) {
             const struct number_extremes most = returned_extremes(&list[i], parallel);
             if (most.magnitude >= NUMBER_INFINITY_BITS)
                 return returned_not_finite(&list[i], "encoding base64, which carries it", error);
@@ -205,12 +224,13 @@ bool forward_answer_compose(const struct forward_request *request, const struct 
         }
         add_numbers(pieces, request,
                     &(struct tensor_rows){.data = list[i].data,
+                                          .integers = integers,
                                           .shape = list[i].shape,
                                           .rank = list[i].rank,
                                           .decimals = request->decimals,
                                           .number_bytes = number_bytes});
     }
-    add_end(pieces, result->fully_masked_rows, timing);
+    add_end(pieces, request, result, approximation, timing);
     if (!answer_pieces_end(pieces))
         return error_out_of_memory(error);
     return true;

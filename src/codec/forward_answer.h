@@ -7,6 +7,7 @@
 #include "codec/answer_pieces.h"
 #include "codec/forward_request.h"
 #include "codec/forward_timing.h"
+#include "engine/compare.h"
 #include "engine/parallel.h"
 
 /* What forward_answer_bytes reckons for the set's name and its digest as JSON text. */
@@ -26,11 +27,12 @@ size_t forward_answer_memory(const struct forward_request *request, const struct
 /* Composes the document, timing_us last but for its closing, `encode` being what its writing takes. ERROR_NOT_FINITE
  * (only without base64) names the tensor and index: "output[0][3][17] is infinity"; ERROR_OUT_OF_MEMORY when the arena
  * has less than forward_answer_memory. `weights` and `digest` are the set's name and digest. result's tensors are those
- * that the request asked for; they and the arena outlive the pieces. */
+ * that the request asked for, and what its rules add to them; `approximation`: what compare has found, or NULL; they
+ * and the arena outlive the pieces. */
 bool forward_answer_compose(const struct forward_request *request, const struct attention_shape *shape,
                             const struct forward_input *problem, const struct forward_result *result,
-                            const char *weights, const char *digest, const struct forward_timing *timing,
-                            const struct parallel *parallel, struct arena *arena, struct answer_pieces *pieces,
-                            struct error *error);
+                            const struct approximation *approximation, const char *weights, const char *digest,
+                            const struct forward_timing *timing, const struct parallel *parallel, struct arena *arena,
+                            struct answer_pieces *pieces, struct error *error);
 
 #endif

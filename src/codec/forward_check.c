@@ -182,13 +182,14 @@ bool forward_check_include_heads(const struct forward_request *request, size_t n
 }
 
 bool forward_request_check(const struct forward_request *request, const struct attention_shape *shape,
-                           struct forward_input *problem, struct error *error)
+                           const struct rules_defaults *defaults, struct forward_input *problem, struct error *error)
 {
-    struct forward_input made = {.causal = request->causal};
+    struct forward_input made = {0};
     if (!check_tensors(request, shape->d_model, &made, error) ||
         !forward_check_mask(&request->attention_mask, &made, error) ||
         !check_bias(&request->bias, shape->num_heads, &made, error) ||
         !check_head_mask(&request->head_mask, shape->num_heads, &made, error) ||
+        !forward_check_rules(request, shape, defaults, &made, error) ||
         !forward_check_include_heads(request, shape->num_heads, error))
         return false;
     *problem = made;

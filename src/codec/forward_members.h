@@ -22,7 +22,13 @@ struct forward_decoding {
     TENSOR(bias)                   \
     TENSOR(head_mask)              \
     TENSOR(attention_mask)         \
-    X(causal)
+    X(causal)                      \
+    TENSOR(position_ids)           \
+    X(position)                    \
+    X(pattern)                     \
+    X(low_rank)                    \
+    X(keep_heads)                  \
+    X(dropout)
 
 #define FORWARD_READ_JSON(member) bool forward_read_##member(struct json_reader *r, void *context, struct error *error);
 #define FORWARD_READ_BOTH(member)                                                                    \
@@ -45,6 +51,11 @@ bool forward_read_include_heads(struct json_reader *r, void *context, struct err
  * is as it was. */
 bool forward_read_body(const struct request_body *body, const struct request_member *list, size_t count,
                        struct forward_decoding *context, struct error *error);
+
+/* The part of forward_request_check that has the rules (forward_rules.c): fills causal, rules and position_ids of
+ * *problem, whose sizes, mask, bias and head_mask are there. */
+bool forward_check_rules(const struct forward_request *request, const struct attention_shape *shape,
+                         const struct rules_defaults *defaults, struct forward_input *problem, struct error *error);
 
 /* Parts of forward_request_check, for maps that were posted. forward_check_mask fills problem->mask and its kind, by
  * the sizes in *problem. */

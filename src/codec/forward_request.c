@@ -5,6 +5,7 @@
 #include "codec/forward_request.h"
 
 #include "base/nearest.h"
+#include "codec/choice.h"
 #include "codec/forward_members.h"
 #include "json/escape.h"
 #include "json/names.h"
@@ -140,9 +141,56 @@ bool forward_read_raw_attention_mask(const struct raw_tensor *raw, const char *p
 
 bool forward_read_causal(struct json_reader *r, void *context, struct error *error)
 {
-    struct forward_decoding *decoding = context;
-    return json_read_bool(r, &decoding->request->causal, error);
+    struct forward_request *request = ((struct forward_decoding *)context)->request;
+    request->has_causal = true;
+    return json_peek(r) == JSON_NULL ? json_read_null(r, error) : json_read_bool(r, &request->causal, error);
 }
+
+bool forward_read_position_ids(struct json_reader *r, void *context, struct error *error)
+{
+    struct forward_decoding *decoding = context;
+    return integers_read_json(r, decoding->arena, &decoding->request->position_ids, error);
+}
+
+bool forward_read_raw_position_ids(const struct raw_tensor *raw, const char *pointer, void *context,
+                                   struct error *error)
+{
+    struct forward_decoding *decoding = context;
+    return raw_tensor_integers(raw, pointer, INTEGERS_MAX_RANK, decoding->arena, &decoding->request->position_ids,
+                               error);
+}
+
+/* A tensor of a rule. */
+static bool read_rule_tensor(struct json_reader *r, void *context, unsigned max_rank, struct tensor *tensor,
+                             struct error *error)
+{
+    return tensor_read_json(r, context, tensor, max_rank, error);
+}
+
+static bool read_rule(struct json_reader *r, enum rule_index rule, struct forward_decoding *decoding,
+                      struct error *error)
+{
+    struct forward_request *request = decoding->request;
+    if (!request->rules) {
+        request->rules = arena_take(decoding->arena, sizeof *request->rules);
+        if (!request->rules)
+            return error_out_of_memory(error);
+        *request->rules = (struct forward_rules){0};
+    }
+    const struct rules_reading reading = {.asked = &request->rules->asked,
+                                          .arena = decoding->arena,
+                                          .read_tensor = read_rule_tensor,
+                                          .context = decoding->arena};
+    return rules_read(r, rule, &reading, error);
+}
+
+#define READ_RULE(bit, member)                                                            \
+    bool forward_read_##member(struct json_reader *r, void *context, struct error *error) \
+    {                                                                                     \
+        return read_rule(r, bit##_INDEX, context, error);                                 \
+    }
+RULES(READ_RULE)
+#undef READ_RULE
 
 /* One name of `return`: its bit is added to *returned. */
 static bool read_return_name(struct json_reader *r, unsigned *returned, struct error *error)
@@ -238,6 +286,14 @@ static bool read_decimals(struct json_reader *r, void *context, struct error *er
     return true;
 }
 
+static bool read_compare(struct json_reader *r, void *context, struct error *error)
+{
+    static const char *const names[] = {"full"};
+    struct forward_decoding *decoding = context;
+    unsigned choice;
+    return decoding->request->compare = choice_read(r, "compare", names, 1, &choice, error);
+}
+
 static bool read_encoding(struct json_reader *r, void *context, struct error *error)
 {
     struct forward_decoding *decoding = context;
@@ -262,6 +318,7 @@ static const struct request_member MEMBERS[] = {
     {"top_k", read_top_k, NULL},
     {"decimals", read_decimals, NULL},
     {"encoding", read_encoding, NULL},
+    {"compare", read_compare, NULL},
 };
 /* clang-format on */
 

@@ -4,7 +4,9 @@
 
 #include "base/error.h"
 #include "base/size.h"
+#include "codec/integers.h"
 #include "codec/request_body.h"
+#include "codec/rules_check.h"
 #include "codec/tensor.h"
 #include "engine/forward.h"
 
@@ -33,6 +35,12 @@ enum tensor_encoding { ENCODING_JSON, ENCODING_BASE64, ENCODING_SAFETENSORS };
 /* What an entry of include_heads is that no 32-bit head index can be. */
 #define FORWARD_NO_HEAD UINT32_MAX
 
+/* The members of rules that came, and what they make beside what the set does by default. */
+struct forward_rules {
+    struct rules_asked asked;
+    struct attention_rules effective; /* once it is checked */
+};
+
 /* What it points to is in the arena that it was decoded into, or in the body. */
 struct forward_request {
     const char *weights;                    /* NULL: the default set */
@@ -40,8 +48,11 @@ struct forward_request {
     struct tensor input, query, key, value; /* rank 0: not there */
     struct mask attention_mask;
     struct tensor bias, head_mask;
-    bool causal;
-    unsigned returned;       /* FORWARD_RETURNS bits; never 0 */
+    bool causal, has_causal; /* has_causal: it was said */
+    struct integers position_ids;
+    struct forward_rules *rules; /* NULL: no member of a rule came */
+    bool compare;                /* with the same set without what approximates */
+    unsigned returned;           /* FORWARD_RETURNS bits; never 0 */
     uint32_t *include_heads; /* [n_include_heads]; NULL: all. Not checked before forward_request_check: then each is a
                                 head and there once */
     size_t n_include_heads;
@@ -52,19 +63,21 @@ struct forward_request {
     bool points_into_body; /* the body has to live as long as the request */
 };
 
-/* The pieces of memory that a request may have: seven tensors and masks, include_heads, weights and id; of an analysis
- * `attention`, and the parts of words, exclude and tokens (position_lists.h). */
-#define FORWARD_REQUEST_PIECES 19
+/* The pieces of memory that a request may have: seven tensors and masks, include_heads, weights and id; position_ids,
+ * the rules, and in them P or R, E, F and `global`; of an analysis `attention`, and the parts of words, exclude and
+ * tokens (position_lists.h). */
+#define FORWARD_REQUEST_PIECES 25
 
 /* The most of an arena that decoding a body of `bytes` bytes takes at any moment; SIZE_MAX when that overflows. No part
  * of the body is in two pieces, and a piece is at most twice as long as its part: tensors as tensor_read_json has it,
- * an entry of include_heads and its separator are two bytes of text and become four, a string is no longer than its
- * text between the quotes and a NUL; a tensor given as bytes is f16 at the narrowest. Rounding adds less than
- * ARENA_ALIGNMENT to a piece. */
+ * an entry of include_heads, position_ids or `global` and its separator are two bytes of text and become four, a string
+ * is no longer than its text between the quotes and a NUL; a tensor given as bytes is f16 at the narrowest. Rounding
+ * adds less than ARENA_ALIGNMENT to a piece. The rules are there once, however short the text. */
 static inline size_t forward_request_decoded_bytes(size_t bytes)
 {
     size_t twice, total;
-    if (!size_multiply(bytes, 2, &twice) || !size_add(twice, FORWARD_REQUEST_PIECES * ARENA_ALIGNMENT, &total))
+    if (!size_multiply(bytes, 2, &twice) ||
+        !size_add(twice, FORWARD_REQUEST_PIECES * ARENA_ALIGNMENT + sizeof(struct forward_rules), &total))
         return SIZE_MAX;
     return total;
 }
@@ -78,10 +91,13 @@ static inline size_t forward_request_decoded_bytes(size_t bytes)
 bool forward_request_decode(const struct request_body *body, struct arena *arena, struct forward_request *request,
                             struct error *error);
 
-/* Checks the request's shapes and include_heads against the weight set's and against each other, and fills *problem
- * with what the engine is to compute (it points into the request). Errors name found and expected with the pointer of
- * the member. */
+/* Checks the request's shapes, rules and include_heads against the weight set's and against each other, and fills
+ * *problem with what the engine is to compute (it points into the request and the defaults). Errors name found and
+ * expected with the pointer of the member. `defaults`: what the set does where the request says nothing; NULL: plain attention. */
 bool forward_request_check(const struct forward_request *request, const struct attention_shape *shape,
-                           struct forward_input *problem, struct error *error);
+                           const struct rules_defaults *defaults, struct forward_input *problem, struct error *error);
+
+/* Refuses, as /low_rank, a rule whose maps are no distributions over keys: what measures heads has no use for them. */
+bool forward_request_check_maps(const struct forward_input *problem, struct error *error);
 
 #endif

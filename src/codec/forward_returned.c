@@ -4,6 +4,7 @@
 #include "base/size.h"
 #include "codec/tensor_write.h"
 #include "codec/top_k.h"
+#include "json/number.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -15,26 +16,48 @@
 
 size_t returned_list(const struct forward_request *request, const struct attention_shape *shape,
                      const struct forward_input *problem, const struct forward_result *result,
-                     struct returned_tensor list[FORWARD_RETURN_COUNT])
+                     struct returned_tensor list[RETURNED_COUNT])
 {
     const struct forward_result none = {0}, *from = result ? result : &none;
     const size_t batch = problem->batch, queries = problem->query_length, keys = problem->key_length,
                  heads = shape->num_heads, maps = request->include_heads ? request->n_include_heads : heads,
-                 kept = size_min(request->top_k, keys);
-    const struct returned_tensor all[FORWARD_RETURN_COUNT] = {
-        [RETURN_OUTPUT_INDEX] = {"output", false, from->output, 3, {batch, queries, shape->d_model}, 0},
-        [RETURN_ATTENTION_INDEX] = {"attention", true, from->attention, 4, {batch, maps, queries, keys}, kept},
-        [RETURN_HEADS_INDEX] = {"heads", false, from->heads, 4, {batch, maps, queries, shape->d_v}, 0},
-        [RETURN_QUERY_INDEX] = {"query", false, from->query, 4, {batch, heads, queries, shape->d_k}, 0},
-        [RETURN_KEY_INDEX] = {"key", false, from->key, 4, {batch, heads, keys, shape->d_k}, 0},
-        [RETURN_VALUE_INDEX] = {"value", false, from->value, 4, {batch, heads, keys, shape->d_v}, 0},
+                 columns = forward_map_columns(problem), kept = size_min(request->top_k, columns);
+    const struct attention_rules *rules = problem->rules;
+    const struct {
+        unsigned index;
+        const char *name;
+        const float *data;
+        unsigned rank;
+        size_t shape[RETURNED_MAX_RANK];
+    } all[RETURNED_COUNT] = {
+        {RETURN_OUTPUT_INDEX, "output", from->output, 3, {batch, queries, shape->d_model}},
+        {RETURNED_OUTPUT_STD, "output_std", from->output_std, 3, {batch, queries, shape->d_model}},
+        {RETURN_ATTENTION_INDEX, "attention", from->attention, 4, {batch, maps, queries, columns}},
+        {RETURN_HEADS_INDEX, "heads", from->heads, 4, {batch, maps, queries, shape->d_v}},
+        {RETURN_QUERY_INDEX, "query", from->query, 4, {batch, heads, queries, shape->d_k}},
+        {RETURN_KEY_INDEX, "key", from->key, 4, {batch, heads, keys, shape->d_k}},
+        {RETURN_VALUE_INDEX, "value", from->value, 4, {batch, heads, keys, shape->d_v}},
+        {RETURNED_HEADS_USED, "heads_used", NULL, 2, {batch, heads}},
     };
+    unsigned there = request->returned;
+    if (rules && rules->dropout.samples && request->returned & RETURN_OUTPUT)
+        there |= 1u << RETURNED_OUTPUT_STD;
+    if (rules && rules->keep_heads.kind != KEEP_ALL_HEADS)
+        there |= 1u << RETURNED_HEADS_USED;
     size_t count = 0;
-    for (unsigned i = 0; i < FORWARD_RETURN_COUNT; i++) {
-        if (!(request->returned >> i & 1))
+    for (unsigned i = 0; i < RETURNED_COUNT; i++) {
+        if (!(there >> all[i].index & 1))
             continue;
+        const bool is_map = all[i].index == RETURN_ATTENTION_INDEX;
         struct returned_tensor *one = &list[count++];
-        *one = all[i];
+        *one = (struct returned_tensor){.name = all[i].name,
+                                        .index = all[i].index,
+                                        .is_map = is_map,
+                                        .data = all[i].data,
+                                        .flags = all[i].index == RETURNED_HEADS_USED ? from->heads_used : NULL,
+                                        .rank = all[i].rank,
+                                        .kept = is_map ? kept : 0};
+        memcpy(one->shape, all[i].shape, sizeof one->shape);
         if (problem->rank2)
             memmove(one->shape, one->shape + 1, --one->rank * sizeof *one->shape);
     }
@@ -73,6 +96,9 @@ bool returned_kept_need(const struct returned_tensor *list, size_t count, size_t
 {
     for (size_t i = 0; i < count; i++) {
         size_t shape[RETURNED_MAX_RANK], bytes;
+        if (list[i].index == RETURNED_HEADS_USED &&
+            (!tensor_bytes(list[i].shape, list[i].rank, sizeof(uint32_t), &bytes) || !arena_need(total, bytes)))
+            return false;
         if (!list[i].kept)
             continue;
         returned_kept_shape(&list[i], shape);
@@ -119,6 +145,40 @@ bool returned_keep(const struct returned_tensor *map, const struct parallel *par
     return true;
 }
 
+/* ---- what the rules add */
+
+bool returned_integers(const struct returned_tensor *tensor, struct arena *arena, const uint32_t **integers,
+                       struct error *error)
+{
+    const size_t count = returned_count(tensor);
+    uint32_t *wide = arena_take(arena, count * sizeof *wide); /* no overflow: returned_kept_need has counted it */
+    if (!wide)
+        return error_out_of_memory(error);
+    for (size_t i = 0; i < count; i++)
+        wide[i] = tensor->flags[i];
+    *integers = wide;
+    return true;
+}
+
+/* null for what is undefined. */
+static void write_number(struct text *text, const char *name, double value)
+{
+    char digits[32];
+    text_append_string(text, name);
+    if (isfinite(value))
+        text_append(text, digits, (size_t)(number_write_f64(digits, value) - digits));
+    else
+        text_append_string(text, "null");
+}
+
+void returned_write_approximation(struct text *text, const struct approximation *approximation)
+{
+    write_number(text, "{\"output_error\":", approximation->output_error);
+    write_number(text, ",\"attention_error\":", approximation->attention_error);
+    text_append_format(text, ",\"pairs\":%.0f,\"pairs_full\":%.0f}", (double)approximation->pairs,
+                       (double)approximation->pairs_full);
+}
+
 /* ---- what is not finite */
 
 struct survey {
@@ -149,6 +209,8 @@ static void survey_tile(void *argument, size_t index, unsigned lane)
 struct number_extremes returned_extremes(const struct returned_tensor *tensor, const struct parallel *parallel)
 {
     struct survey survey = {.data = tensor->data, .count = returned_count(tensor)};
+    if (tensor->index == RETURNED_HEADS_USED)
+        return (struct number_extremes){0};
     const size_t tiles = (survey.count + TILE_NUMBERS - 1) / TILE_NUMBERS;
     if (tiles == 1)
         survey_tile(&survey, 0, 0);

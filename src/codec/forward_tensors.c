@@ -16,8 +16,8 @@
 #define DATA_ALIGNMENT 8
 
 /* The header but for the id and what it says of each tensor: names and digest as JSON text, quoted once more, a number
- * of 20 digits and four times of 43. */
-#define ENVELOPE_BYTES (512 + 2 * FORWARD_ANSWER_NAME_BYTES)
+ * of 20 digits, four times of 43, and what compare has found. */
+#define ENVELOPE_BYTES (512 + 2 * FORWARD_ANSWER_NAME_BYTES + 2 * RETURNED_APPROXIMATION_BYTES)
 /* Of one tensor: its name thrice, its shape thrice, which has at most 40 characters because its product is a size, and
  * four offsets of 20 digits. */
 #define TENSOR_BYTES 512
@@ -25,7 +25,7 @@
 #define TEXT_BYTES 1024
 
 /* A map that top_k cuts is two tensors. */
-#define MOST_TENSORS (FORWARD_RETURN_COUNT + 1)
+#define MOST_TENSORS (RETURNED_COUNT + 1)
 
 /* A tensor of the file. */
 struct entry {
@@ -45,7 +45,7 @@ static size_t header_most(const struct forward_request *request, size_t tensors)
 bool forward_tensors_bytes(const struct forward_request *request, const struct attention_shape *shape,
                            const struct forward_input *problem, size_t *bytes, struct error *error)
 {
-    struct returned_tensor list[FORWARD_RETURN_COUNT];
+    struct returned_tensor list[RETURNED_COUNT];
     const size_t count = returned_list(request, shape, problem, NULL, list);
     size_t total = header_most(request, count);
     for (size_t i = 0; i < count; i++) {
@@ -67,9 +67,9 @@ bool forward_tensors_bytes(const struct forward_request *request, const struct a
 size_t forward_tensors_memory(const struct forward_request *request, const struct attention_shape *shape,
                               const struct forward_input *problem)
 {
-    struct returned_tensor list[FORWARD_RETURN_COUNT];
+    struct returned_tensor list[RETURNED_COUNT];
     size_t count = returned_list(request, shape, problem, NULL, list), total = 0;
-    if (!answer_pieces_need(&total, MOST_TENSORS + 1, header_most(request, FORWARD_RETURN_COUNT)) ||
+    if (!answer_pieces_need(&total, MOST_TENSORS + 1, header_most(request, RETURNED_COUNT)) ||
         !returned_kept_need(list, count, &total))
         return SIZE_MAX;
     return total;
@@ -92,6 +92,13 @@ static bool list_entries(const struct returned_tensor *list, size_t returned, co
     size_t made = 0;
     for (size_t i = 0; i < returned; i++) {
         struct returned_kept kept;
+        const uint32_t *integers;
+        if (list[i].index == RETURNED_HEADS_USED) {
+            if (!returned_integers(&list[i], arena, &integers, error))
+                return false;
+            entries[made++] = entry_of(list[i].name, DTYPE_I32, integers, list[i].shape, list[i].rank);
+            continue;
+        }
         if (!list[i].kept) {
             entries[made++] = entry_of(list[i].name, DTYPE_F32, list[i].data, list[i].shape, list[i].rank);
             continue;
@@ -117,7 +124,8 @@ static void write_member(struct text *text, const char *name, const struct text 
 
 static void write_metadata(struct text *text, const struct forward_request *request, const char *weights,
                            const char *digest, const struct returned_tensor *list, size_t count,
-                           size_t fully_masked_rows, const struct forward_timing *timing, uint64_t began)
+                           const struct forward_result *result, const struct approximation *approximation,
+                           const struct forward_timing *timing, uint64_t began)
 {
     char buffer[TEXT_BYTES];
     struct text value;
@@ -138,8 +146,15 @@ static void write_metadata(struct text *text, const struct forward_request *requ
     text_init_fixed(&value, buffer, sizeof buffer);
     returned_write_shapes(&value, list, count);
     write_member(text, ",\"shapes\":", &value);
+    if (returned_approximate(request, result))
+        text_append_string(text, ",\"approximate\":\"true\"");
+    if (approximation) {
+        text_init_fixed(&value, buffer, sizeof buffer);
+        returned_write_approximation(&value, approximation);
+        write_member(text, ",\"approximation\":", &value);
+    }
     text_append_string(text, ",\"fully_masked_rows\":\"");
-    text_append_size(text, fully_masked_rows);
+    text_append_size(text, result->fully_masked_rows);
     text_append_string(text, "\"");
 
     text_init_fixed(&value, buffer, sizeof buffer);
@@ -178,23 +193,22 @@ static void close_header(struct text *text)
 
 bool forward_tensors_compose(const struct forward_request *request, const struct attention_shape *shape,
                              const struct forward_input *problem, const struct forward_result *result,
-                             const char *weights, const char *digest, const struct forward_timing *timing,
-                             const struct parallel *parallel, struct arena *arena, struct answer_pieces *pieces,
-                             struct error *error)
+                             const struct approximation *approximation, const char *weights, const char *digest,
+                             const struct forward_timing *timing, const struct parallel *parallel, struct arena *arena,
+                             struct answer_pieces *pieces, struct error *error)
 {
     static const char no_length[LENGTH_BYTES];
     const uint64_t began = clock_ns();
-    struct returned_tensor list[FORWARD_RETURN_COUNT];
+    struct returned_tensor list[RETURNED_COUNT];
     struct entry entries[MOST_TENSORS];
     const size_t returned = returned_list(request, shape, problem, result, list);
     size_t count;
-    if (!answer_pieces_init(pieces, arena, MOST_TENSORS + 1, header_most(request, FORWARD_RETURN_COUNT)))
+    if (!answer_pieces_init(pieces, arena, MOST_TENSORS + 1, header_most(request, RETURNED_COUNT)))
         return error_out_of_memory(error);
     if (!list_entries(list, returned, parallel, arena, entries, &count, error))
         return false;
     text_append(&pieces->literal, no_length, sizeof no_length);
-    write_metadata(&pieces->literal, request, weights, digest, list, returned, result->fully_masked_rows, timing,
-                   began);
+    write_metadata(&pieces->literal, request, weights, digest, list, returned, result, approximation, timing, began);
     write_entries(&pieces->literal, entries, count);
     close_header(&pieces->literal);
     for (size_t i = 0; i < count; i++)

@@ -2,9 +2,8 @@
  * arena; entered by whichever thread decodes it. */
 #include "codec/importance_request.h"
 
-#include "base/nearest.h"
+#include "codec/choice.h"
 #include "codec/forward_members.h"
-#include "json/names.h"
 #include "json/reader.h"
 
 struct importance_decoding {
@@ -16,21 +15,11 @@ static bool read_method(struct json_reader *r, void *context, struct error *erro
 {
     struct importance_decoding *decoding = context;
     const char *names[IMPORTANCE_METHOD_COUNT];
-    unsigned method = 0;
-    struct json_key name;
+    unsigned method;
     for (unsigned i = 0; i < IMPORTANCE_METHOD_COUNT; i++)
         names[i] = importance_method_name((enum importance_method)i);
-    if (!json_read_in_place(r, &name, error))
+    if (!choice_read(r, "method", names, IMPORTANCE_METHOD_COUNT, &method, error))
         return false;
-    while (method < IMPORTANCE_METHOD_COUNT && !json_key_is(&name, names[method]))
-        method++;
-    if (method == IMPORTANCE_METHOD_COUNT) {
-        char shown[NAMES_SHOWN_BYTES];
-        names_show(&name, shown);
-        const char *meant = nearest_name(shown, names, IMPORTANCE_METHOD_COUNT);
-        return json_error(r, error, ERROR_INVALID, "method \"%s\" is not one of zero, uniform, mean and norm%s%s%s",
-                          shown, meant ? "; did you mean \"" : "", meant ? meant : "", meant ? "\"?" : "");
-    }
     decoding->request->method = (enum importance_method)method;
     return true;
 }

@@ -11,8 +11,8 @@
 
 #include <string.h>
 
-/* What stands around the outputs: the members' names and a number. */
-#define ENVELOPE_BYTES 256
+/* What stands around the outputs: the members' names and a number, and what compare has found, quoted. */
+#define ENVELOPE_BYTES (256 + 2 * RETURNED_APPROXIMATION_BYTES)
 /* What stands around one: its name, its shape, which has at most 40 characters because its product is a size, and
  * its bytes. */
 #define OUTPUT_BYTES 256
@@ -29,6 +29,9 @@ struct part {
     bool binary;
 };
 
+/* A digit and its comma. */
+#define FLAG_BYTES 2
+
 /* Bytes of one key and its comma. */
 static size_t key_bytes(const struct returned_tensor *map)
 {
@@ -36,11 +39,21 @@ static size_t key_bytes(const struct returned_tensor *map)
 }
 
 /* The tensor of an output in the list of returned_list. */
-static const struct returned_tensor *find(const struct oip_request *request, enum oip_output_kind kind,
-                                          const struct returned_tensor *list)
+static const struct returned_tensor *find(enum oip_output_kind kind, const struct returned_tensor *list)
 {
-    const unsigned index = kind < OIP_KEYS ? (unsigned)kind : RETURN_ATTENTION_INDEX;
-    return &list[__builtin_popcount(request->forward.returned & ((1u << index) - 1))];
+    static const unsigned others[] = {[OIP_KEYS] = RETURN_ATTENTION_INDEX,
+                                      [OIP_WEIGHTS] = RETURN_ATTENTION_INDEX,
+                                      [OIP_OUTPUT_STD] = RETURNED_OUTPUT_STD,
+                                      [OIP_HEADS_USED] = RETURNED_HEADS_USED};
+    const unsigned index = kind < OIP_KEYS ? (unsigned)kind : others[kind];
+    while (list->index != index) /* it is there: oip_request_settle has seen to it */
+        list++;
+    return list;
+}
+
+static bool is_of_top_k(enum oip_output_kind kind)
+{
+    return kind == OIP_KEYS || kind == OIP_WEIGHTS;
 }
 
 /* All outputs without their data. */
@@ -50,15 +63,16 @@ static void list_parts(const struct oip_request *request, const struct returned_
     for (size_t i = 0; i < request->n_outputs; i++) {
         const struct oip_output *output = &request->outputs[i];
         struct part *part = &parts[i];
-        *part = (struct part){.tensor = find(request, output->kind, list), .binary = output->binary};
+        *part = (struct part){.tensor = find(output->kind, list), .binary = output->binary};
         memcpy(part->shape, part->tensor->shape, sizeof part->shape);
-        if (output->kind >= OIP_KEYS)
+        if (is_of_top_k(output->kind))
             returned_kept_shape(part->tensor, part->shape);
         part->rows = (struct tensor_rows){
             .shape = part->shape, .rank = part->tensor->rank, .decimals = request->forward.decimals, .flat = true};
-        part->rows.number_bytes = output->kind == OIP_KEYS ? key_bytes(part->tensor)
-                                  : part->tensor->is_map   ? tensor_write_weight_bytes(request->forward.decimals)
-                                                           : tensor_write_number_bytes(request->forward.decimals);
+        part->rows.number_bytes = output->kind == OIP_KEYS         ? key_bytes(part->tensor)
+                                  : output->kind == OIP_HEADS_USED ? FLAG_BYTES
+                                  : part->tensor->is_map ? tensor_write_weight_bytes(request->forward.decimals)
+                                                         : tensor_write_number_bytes(request->forward.decimals);
     }
 }
 
@@ -96,7 +110,7 @@ static bool is_mixed(const struct oip_request *request)
 bool oip_answer_bytes(const struct oip_request *request, const struct attention_shape *shape,
                       const struct forward_input *problem, size_t *bytes, struct error *error)
 {
-    struct returned_tensor list[FORWARD_RETURN_COUNT];
+    struct returned_tensor list[RETURNED_COUNT];
     struct part parts[OIP_OUTPUT_COUNT];
     size_t total = literal_bytes(request), one;
     returned_list(&request->forward, shape, problem, NULL, list);
@@ -114,7 +128,7 @@ bool oip_answer_bytes(const struct oip_request *request, const struct attention_
 size_t oip_answer_memory(const struct oip_request *request, const struct attention_shape *shape,
                          const struct forward_input *problem)
 {
-    struct returned_tensor list[FORWARD_RETURN_COUNT];
+    struct returned_tensor list[RETURNED_COUNT];
     struct part parts[OIP_OUTPUT_COUNT];
     const size_t count = returned_list(&request->forward, shape, problem, NULL, list);
     size_t total = 0, text = literal_bytes(request), one;
@@ -146,7 +160,12 @@ static bool fill_parts(const struct oip_request *request, struct part *parts, co
             if (part->tensor->is_map && kind != OIP_KEYS && most.bits >= NUMBER_TWO_BITS)
                 part->rows.number_bytes = tensor_write_number_bytes(request->forward.decimals);
         }
-        if (kind >= OIP_KEYS && !kept.keys && !returned_keep(part->tensor, parallel, arena, &kept, error))
+        if (kind == OIP_HEADS_USED) {
+            if (!returned_integers(part->tensor, arena, &part->rows.integers, error))
+                return false;
+            continue;
+        }
+        if (is_of_top_k(kind) && !kept.keys && !returned_keep(part->tensor, parallel, arena, &kept, error))
             return false;
         part->rows.data = kind == OIP_WEIGHTS ? kept.weights : part->tensor->data;
         part->rows.integers = kind == OIP_KEYS ? kept.keys : NULL;
@@ -169,7 +188,8 @@ static void write_beginning(struct text *text, const struct oip_request *request
 
 /* The JSON object, of which the numbers of binary outputs are no part. */
 static void add_json(struct answer_pieces *pieces, const struct oip_request *request, const struct oip_model *model,
-                     const struct part *parts, size_t fully_masked_rows)
+                     const struct part *parts, const struct forward_result *result,
+                     const struct approximation *approximation)
 {
     struct text *text = &pieces->literal;
     write_beginning(text, request, model);
@@ -191,7 +211,17 @@ static void add_json(struct answer_pieces *pieces, const struct oip_request *req
     }
     text_append_string(text, "],\"parameters\":{\"digest\":");
     text_append_json(text, model->digest, strlen(model->digest));
-    text_append_format(text, ",\"fully_masked_rows\":%zu}}", fully_masked_rows);
+    if (returned_approximate(&request->forward, result))
+        text_append_string(text, ",\"approximate\":true");
+    if (approximation) { /* parameters are no objects */
+        char buffer[RETURNED_APPROXIMATION_BYTES];
+        struct text value;
+        text_init_fixed(&value, buffer, sizeof buffer);
+        returned_write_approximation(&value, approximation);
+        text_append_string(text, ",\"approximation\":");
+        text_append_json(text, value.data, value.length);
+    }
+    text_append_format(text, ",\"fully_masked_rows\":%zu}}", result->fully_masked_rows);
 }
 
 static void add_binary(struct answer_pieces *pieces, const struct oip_request *request, const struct part *parts)
@@ -224,10 +254,11 @@ static bool write_beforehand(struct answer_pieces *json, struct arena *arena, st
 
 bool oip_answer_compose(const struct oip_request *request, const struct attention_shape *shape,
                         const struct forward_input *problem, const struct forward_result *result,
-                        const struct oip_model *model, const struct parallel *parallel, struct arena *arena,
-                        struct answer_pieces *pieces, size_t *json_length, struct error *error)
+                        const struct approximation *approximation, const struct oip_model *model,
+                        const struct parallel *parallel, struct arena *arena, struct answer_pieces *pieces,
+                        size_t *json_length, struct error *error)
 {
-    struct returned_tensor list[FORWARD_RETURN_COUNT];
+    struct returned_tensor list[RETURNED_COUNT];
     struct part parts[OIP_OUTPUT_COUNT];
     struct answer_pieces json;
     size_t length = 0;
@@ -239,7 +270,7 @@ bool oip_answer_compose(const struct oip_request *request, const struct attentio
     struct answer_pieces *first = mixed ? &json : pieces;
     if (!answer_pieces_init(first, arena, MOST_PIECES, literal_bytes(request)))
         return error_out_of_memory(error);
-    add_json(first, request, model, parts, result->fully_masked_rows);
+    add_json(first, request, model, parts, result, approximation);
     if (mixed && !write_beforehand(&json, arena, pieces, &length))
         return error_out_of_memory(error);
     if (!mixed && oip_answer_is_raw(request))

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "codec/answer_pieces.h"
 #include "codec/oip_request.h"
+#include "engine/compare.h"
 #include "engine/parallel.h"
 
 /* Whose answer it is. */
@@ -33,7 +34,8 @@ size_t oip_answer_memory(const struct oip_request *request, const struct attenti
  * are those that the request asked for; they and the arena outlive the pieces. */
 bool oip_answer_compose(const struct oip_request *request, const struct attention_shape *shape,
                         const struct forward_input *problem, const struct forward_result *result,
-                        const struct oip_model *model, const struct parallel *parallel, struct arena *arena,
-                        struct answer_pieces *pieces, size_t *json_length, struct error *error);
+                        const struct approximation *approximation, const struct oip_model *model,
+                        const struct parallel *parallel, struct arena *arena, struct answer_pieces *pieces,
+                        size_t *json_length, struct error *error);
 
 #endif

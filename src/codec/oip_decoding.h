@@ -23,8 +23,7 @@ struct oip_decoding {
     size_t n_binary;
     struct oip_wanted wanted[OIP_OUTPUT_COUNT];
     size_t n_wanted;
-    bool has_return;         /* outputs were named by the parameter `return` */
-    bool binary_data_output; /* the parameter */
+    bool has_return; /* outputs were named by the parameter `return` */
 };
 
 /* Readers for struct json_member; their context is a struct oip_decoding. */

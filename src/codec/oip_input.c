@@ -11,16 +11,21 @@
 #include <stdio.h>
 #include <string.h>
 
+/* What its values are. */
+enum input_kind { INPUT_NUMBERS, INPUT_MASK, INPUT_INTEGERS };
+
 /* One input, while its members arrive in any order. */
 struct input {
     struct oip_decoding *decoding;
     size_t member; /* its index among the request's members */
     struct raw_tensor raw;
-    bool is_mask, has_name, has_datatype, has_binary_size;
+    enum input_kind kind;
+    bool has_name, has_datatype, has_binary_size;
     size_t binary_size;
     bool is_later;            /* `data` was passed over */
     struct json_reader later; /* stands before it */
-    void *numbers;            /* [raw.count] float, or uint8_t for a mask, of the arena; NULL: `data` was not read */
+    void *numbers; /* [raw.count] float, uint8_t for a mask, uint32_t for integers, of the arena; NULL: `data` was not
+                      read */
 };
 
 static const struct request_member *member_of(const struct input *input)
@@ -70,7 +75,9 @@ static bool read_name(struct json_reader *r, void *context, struct error *error)
     decoding->members.seen |= UINT64_C(1) << i;
     decoding->request->input_at[i] = (uint8_t)decoding->n_inputs;
     input->member = i;
-    input->is_mask = decoding->members.list[i].read_raw == forward_read_raw_attention_mask;
+    input->kind = decoding->members.list[i].read_raw == forward_read_raw_attention_mask ? INPUT_MASK
+                  : decoding->members.list[i].read_raw == forward_read_raw_position_ids ? INPUT_INTEGERS
+                                                                                        : INPUT_NUMBERS;
     input->has_name = true;
     return true;
 }
@@ -122,8 +129,12 @@ static bool read_datatype(struct json_reader *r, void *context, struct error *er
 /* Whether such numbers can be this input. */
 static bool check_datatype(const struct json_reader *r, const struct input *input, struct error *error)
 {
-    if (input->is_mask || dtype_is_float(input->raw.dtype))
+    if (input->kind == INPUT_MASK ||
+        (input->kind == INPUT_INTEGERS ? dtype_is_integer(input->raw.dtype) : dtype_is_float(input->raw.dtype)))
         return true;
+    if (input->kind == INPUT_INTEGERS)
+        return json_error(r, error, ERROR_INVALID, "the input \"%s\" is %s, expected INT32 or INT64",
+                          member_of(input)->name, dtype_oip_name(input->raw.dtype));
     return json_error(r, error, ERROR_INVALID, "the input \"%s\" is %s, expected FP32, FP16, BF16 or FP64",
                       member_of(input)->name, dtype_oip_name(input->raw.dtype));
 }
@@ -133,7 +144,10 @@ static bool read_numbers(struct json_reader *r, struct input *input, struct erro
     const struct raw_tensor *raw = &input->raw;
     if (!check_datatype(r, input, error))
         return false;
-    input->numbers = tensor_read_data(r, input->decoding->forward.arena, raw->shape, raw->rank, input->is_mask, error);
+    struct arena *arena = input->decoding->forward.arena;
+    input->numbers = input->kind == INPUT_INTEGERS
+                         ? (void *)integers_read_data(r, arena, raw->shape, raw->rank, error)
+                         : tensor_read_data(r, arena, raw->shape, raw->rank, input->kind == INPUT_MASK, error);
     return input->numbers != NULL;
 }
 
@@ -227,9 +241,14 @@ static bool take_input(const struct json_reader *r, struct input *input, struct 
     raw->dtype_name = dtype_oip_name(raw->dtype);
     if (input->has_binary_size)
         return take_bytes(r, input, error) && member_of(input)->read_raw(raw, pointer, &decoding->forward, error);
+    if (input->kind == INPUT_INTEGERS) {
+        request->position_ids = (struct integers){.rank = raw->rank, .count = raw->count, .data = input->numbers};
+        memcpy(request->position_ids.shape, raw->shape, raw->rank * sizeof *raw->shape); /* INTEGERS_MAX_RANK at most */
+        return true;
+    }
     /* What was read from text is as bytes that need no conversion: it stays where it is, which is not the body. */
     const bool pointed = request->points_into_body;
-    raw->dtype = input->is_mask ? DTYPE_BOOL : DTYPE_F32;
+    raw->dtype = input->kind == INPUT_MASK ? DTYPE_BOOL : DTYPE_F32;
     raw->data = input->numbers;
     raw->bytes = raw->count * dtype_bytes(raw->dtype);
     const bool right = member_of(input)->read_raw(raw, pointer, &decoding->forward, error);

@@ -116,6 +116,10 @@ bool oip_read_outputs(struct json_reader *r, void *context, struct error *error)
 /* Adds an output of the answer; `at`: its index in `outputs`. */
 static bool add(struct oip_decoding *decoding, size_t at, enum oip_output_kind kind, bool binary, struct error *error)
 {
+    static const unsigned returned[] = {[OIP_KEYS] = RETURN_ATTENTION,
+                                        [OIP_WEIGHTS] = RETURN_ATTENTION,
+                                        [OIP_OUTPUT_STD] = RETURN_OUTPUT,
+                                        [OIP_HEADS_USED] = 0};
     struct oip_request *request = decoding->request;
     char place[40];
     for (size_t i = 0; i < request->n_outputs; i++)
@@ -126,8 +130,9 @@ static bool add(struct oip_decoding *decoding, size_t at, enum oip_output_kind k
                                 "attention_weights",
                                 NAMES[kind]);
         }
+    request->output_at[request->n_outputs] = (uint8_t)at;
     request->outputs[request->n_outputs++] = (struct oip_output){kind, binary};
-    request->forward.returned |= kind < OIP_KEYS ? 1u << kind : (unsigned)RETURN_ATTENTION;
+    request->forward.returned |= kind < OIP_KEYS ? 1u << kind : returned[kind];
     return true;
 }
 
@@ -135,6 +140,7 @@ bool oip_settle_outputs(struct oip_decoding *decoding, struct error *error)
 {
     const bool top_k = decoding->request->forward.top_k > 0;
     char place[40];
+    decoding->request->named_outputs = decoding->n_wanted > 0;
     if (decoding->n_wanted > 0 && decoding->has_return)
         return error_set_at(error, ERROR_INVALID, "/parameters/return",
                             "outputs say what to return; leave the parameter return out");
@@ -145,13 +151,13 @@ bool oip_settle_outputs(struct oip_decoding *decoding, struct error *error)
     decoding->request->forward.returned = 0;
     for (size_t i = 0; i < decoding->n_wanted; i++) {
         const struct oip_wanted *wanted = &decoding->wanted[i];
-        const bool binary = wanted->decided ? wanted->binary : decoding->binary_data_output;
+        const bool binary = wanted->decided ? wanted->binary : decoding->request->binary_data_output;
         if (wanted->kind == OIP_RETURN_ATTENTION && top_k) {
             if (!add(decoding, i, OIP_KEYS, binary, error) || !add(decoding, i, OIP_WEIGHTS, binary, error))
                 return false;
             continue;
         }
-        if (wanted->kind >= OIP_KEYS && !top_k) {
+        if ((wanted->kind == OIP_KEYS || wanted->kind == OIP_WEIGHTS) && !top_k) {
             snprintf(place, sizeof place, "/outputs/%zu/name", i);
             return error_set_at(error, ERROR_INVALID, place,
                                 "the output \"%s\" needs the parameter top_k, the number of keys to keep of each row",
@@ -159,6 +165,41 @@ bool oip_settle_outputs(struct oip_decoding *decoding, struct error *error)
         }
         if (!add(decoding, i, wanted->kind, binary, error))
             return false;
+    }
+    return true;
+}
+
+static bool has_output(const struct oip_request *request, enum oip_output_kind kind, size_t *index)
+{
+    size_t i = 0;
+    while (i < request->n_outputs && request->outputs[i].kind != kind)
+        i++;
+    *index = i;
+    return i < request->n_outputs;
+}
+
+bool oip_request_settle(struct oip_request *request, const struct forward_input *problem, struct error *error)
+{
+    const struct attention_rules *rules = problem->rules;
+    const struct {
+        enum oip_output_kind kind;
+        bool there;
+        const char *rule;
+    } made[] = {{OIP_OUTPUT_STD, rules && rules->dropout.samples, "dropout"},
+                {OIP_HEADS_USED, rules && rules->keep_heads.kind != KEEP_ALL_HEADS, "keep_heads"}};
+    char place[40];
+    size_t index;
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
+        if (has_output(request, made[i].kind, &index) && !made[i].there) {
+            snprintf(place, sizeof place, "/outputs/%u/name", (unsigned)request->output_at[index]);
+            return error_set_at(error, ERROR_INVALID, place, "the output \"%s\" needs %s, which there is none of",
+                                NAMES[made[i].kind], made[i].rule);
+        }
+        if (request->named_outputs || !made[i].there ||
+            (made[i].kind == OIP_OUTPUT_STD && !(request->forward.returned & RETURN_OUTPUT)))
+            continue;
+        request->outputs[request->n_outputs++] =
+            (struct oip_output){.kind = made[i].kind, .binary = request->binary_data_output};
     }
     return true;
 }

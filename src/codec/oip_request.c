@@ -23,16 +23,53 @@ static bool read_nothing(struct json_reader *r, void *context, struct error *err
 }
 
 /* What may stand under `parameters` of the members of /v1/forward. */
-static const char *const PARAMETERS[] = {"causal", "include_heads", "top_k", "decimals", "return"};
+static const char *const PARAMETERS[] = {"causal",  "include_heads", "top_k",      "decimals", "return", "position",
+                                         "pattern", "low_rank",      "keep_heads", "dropout",  "compare"};
+
+/* Clients whose parameters are strings and numbers send an object as its JSON text, up to this. */
+#define OBJECT_TEXT_BYTES ((size_t)16 << 10)
+
+static bool is_rule(const char *name)
+{
+    for (unsigned i = 0; i < RULE_COUNT; i++)
+        if (strcmp(name, rules_name((enum rule_index)i)) == 0)
+            return true;
+    return false;
+}
+
+static bool read_object_text(struct json_reader *r, const char *name, struct oip_decoding *decoding,
+                             struct error *error)
+{
+    char text[OBJECT_TEXT_BYTES], pointer[sizeof error->pointer];
+    struct json_key string;
+    if (!json_read_in_place(r, &string, error))
+        return false;
+    if (string.length >= sizeof text)
+        return json_error(r, error, ERROR_INVALID,
+                          "the text has %zu bytes, of %zu at most; send an object in its place", string.length,
+                          sizeof text - 1);
+    const size_t length = json_key_write(&string, text);
+    if (strlen(text) != length)
+        return json_error(r, error, ERROR_INVALID, "expected a string without the character U+0000");
+    if (request_members_read_text(&decoding->members, name, text, error))
+        return true;
+    if (error->has_pointer) {
+        snprintf(pointer, sizeof pointer, "/parameters%.400s", error->pointer);
+        memcpy(error->pointer, pointer, sizeof pointer);
+    }
+    return false;
+}
 
 static bool read_parameter(struct json_reader *r, const struct json_key *name, struct oip_decoding *decoding,
                            struct error *error)
 {
     if (json_key_is(name, "binary_data_output"))
-        return json_read_bool(r, &decoding->binary_data_output, error);
+        return json_read_bool(r, &decoding->request->binary_data_output, error);
     decoding->has_return |= json_key_is(name, "return");
     for (size_t i = 0; i < sizeof PARAMETERS / sizeof *PARAMETERS; i++)
         if (json_key_is(name, PARAMETERS[i])) {
+            if (json_peek(r) == JSON_STRING && is_rule(PARAMETERS[i]))
+                return read_object_text(r, PARAMETERS[i], decoding, error);
             const size_t member = request_members_find(&decoding->members, PARAMETERS[i]);
             return decoding->members.list[member].read_json(r, decoding, error);
         }

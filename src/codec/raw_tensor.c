@@ -54,6 +54,12 @@ bool tensor_mask_error(const char *pointer, size_t index, size_t count, struct e
                         index, count);
 }
 
+bool tensor_integer_error(const char *pointer, size_t index, size_t count, struct error *error)
+{
+    return error_set_at(error, ERROR_INVALID, pointer,
+                        "the number at index %zu of %zu is below 0 or beyond 4294967295", index, count);
+}
+
 bool raw_tensor_read(const struct raw_tensor *raw, const char *pointer, unsigned max_rank, struct arena *arena,
                      struct tensor *tensor, struct error *error)
 {
@@ -116,5 +122,27 @@ bool raw_tensor_mask(const struct raw_tensor *raw, const char *pointer, unsigned
     }
     *mask = (struct mask){.rank = raw->rank, .count = count, .data = data};
     memcpy(mask->shape, raw->shape, raw->rank * sizeof *raw->shape);
+    return true;
+}
+
+bool raw_tensor_integers(const struct raw_tensor *raw, const char *pointer, unsigned max_rank, struct arena *arena,
+                         struct integers *integers, struct error *error)
+{
+    const size_t count = raw->count;
+    if (raw->dtype == DTYPE_COUNT || !dtype_is_integer(raw->dtype))
+        return error_set_at(error, ERROR_INVALID, pointer, "the numbers are %.64s, expected integers of 32 or 64 bits",
+                            dtype_name(raw));
+    if (!check_shape(raw, pointer, max_rank, error))
+        return false;
+    uint32_t *data = count <= SIZE_MAX / sizeof *data ? arena_take(arena, count * sizeof *data) : NULL;
+    if (!data)
+        return error_out_of_memory(error);
+    const size_t right = dtype_to_u32(raw->dtype, raw->data, data, count);
+    if (right < count) {
+        arena_shorten(arena, data, 0);
+        return tensor_integer_error(pointer, right, count, error);
+    }
+    *integers = (struct integers){.rank = raw->rank, .count = count, .data = data};
+    memcpy(integers->shape, raw->shape, raw->rank * sizeof *raw->shape);
     return true;
 }

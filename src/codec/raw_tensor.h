@@ -3,6 +3,7 @@
 #define ATTND_CODEC_RAW_TENSOR_H
 
 #include "base/dtype.h"
+#include "codec/integers.h"
 #include "codec/tensor.h"
 
 #include <stdbool.h>
@@ -37,8 +38,15 @@ bool raw_tensor_read(const struct raw_tensor *raw, const char *pointer, unsigned
 bool raw_tensor_mask(const struct raw_tensor *raw, const char *pointer, unsigned max_rank, struct arena *arena,
                      struct mask *mask, struct error *error);
 
-/* ERROR_NOT_FINITE for the number at `index` of `count`, and ERROR_INVALID for such a value of a mask. Always false. */
+/* Whole numbers from 0 to UINT32_MAX, of an integer format (I32, I64); another value is ERROR_INVALID. They are taken
+ * from the arena. */
+bool raw_tensor_integers(const struct raw_tensor *raw, const char *pointer, unsigned max_rank, struct arena *arena,
+                         struct integers *integers, struct error *error);
+
+/* ERROR_NOT_FINITE for the number at `index` of `count`, and ERROR_INVALID for such a value of a mask or
+ * of whole numbers. Always false. */
 bool tensor_not_finite_error(const char *pointer, size_t index, size_t count, struct error *error);
 bool tensor_mask_error(const char *pointer, size_t index, size_t count, struct error *error);
+bool tensor_integer_error(const char *pointer, size_t index, size_t count, struct error *error);
 
 #endif

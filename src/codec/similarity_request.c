@@ -3,6 +3,7 @@
 #include "codec/similarity_request.h"
 
 #include "codec/analysis_members.h"
+#include "codec/choice.h"
 #include "json/reader.h"
 
 #define DEFAULT_THRESHOLD 0.9
@@ -28,7 +29,7 @@ static bool read_metric(struct json_reader *r, void *context, struct error *erro
     unsigned metric;
     for (unsigned i = 0; i < SIMILARITY_METRIC_COUNT; i++)
         names[i] = similarity_metric_name((enum similarity_metric)i);
-    if (!analysis_read_choice(r, "metric", names, SIMILARITY_METRIC_COUNT, &metric, error))
+    if (!choice_read(r, "metric", names, SIMILARITY_METRIC_COUNT, &metric, error))
         return false;
     request_of(context)->question.metric = (enum similarity_metric)metric;
     return true;
@@ -37,7 +38,7 @@ static bool read_metric(struct json_reader *r, void *context, struct error *erro
 static bool read_on(struct json_reader *r, void *context, struct error *error)
 {
     unsigned subject;
-    if (!analysis_read_choice(r, "on", similarity_subject_names, 2, &subject, error))
+    if (!choice_read(r, "on", similarity_subject_names, 2, &subject, error))
         return false;
     request_of(context)->question.subject = (enum similarity_subject)subject;
     return true;
@@ -46,7 +47,7 @@ static bool read_on(struct json_reader *r, void *context, struct error *error)
 static bool read_reduce(struct json_reader *r, void *context, struct error *error)
 {
     unsigned reduction;
-    if (!analysis_read_choice(r, "reduce", similarity_reduction_names, 2, &reduction, error))
+    if (!choice_read(r, "reduce", similarity_reduction_names, 2, &reduction, error))
         return false;
     request_of(context)->question.reduction = (enum similarity_reduction)reduction;
     return true;

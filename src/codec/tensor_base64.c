@@ -184,3 +184,20 @@ uint8_t *tensor_base64_mask(const struct json_key *string, enum dtype dtype, siz
     tensor_mask_error(pointer, converted, count, error);
     return NULL;
 }
+
+static size_t integer_values(enum dtype dtype, const unsigned char *raw, size_t count, void *to)
+{
+    return dtype_to_u32(dtype, raw, to, count);
+}
+
+uint32_t *tensor_base64_integers(const struct json_key *string, enum dtype dtype, size_t count, struct arena *arena,
+                                 const char *pointer, struct error *error)
+{
+    size_t converted;
+    uint32_t *data = decode(string, dtype, count, sizeof *data, integer_values, &converted, arena, pointer, error);
+    if (!data || converted == count)
+        return data;
+    arena_shorten(arena, data, 0);
+    tensor_integer_error(pointer, converted, count, error);
+    return NULL;
+}

@@ -31,6 +31,13 @@ enum weights_layout { LAYOUT_IN_OUT, LAYOUT_OUT_IN };
 enum weight_tensor { WEIGHT_TENSORS(WEIGHT_TENSOR_ENUM) WEIGHT_TENSOR_COUNT };
 #undef WEIGHT_TENSOR_ENUM
 
+/* A value of an entry that is read where the weights are loaded: its JSON text. */
+struct weights_text {
+    char *text; /* NULL: not given */
+    size_t length;
+    size_t line; /* where it begins in the file */
+};
+
 /* One entry of `weights`. 0 stands for a number that was not given where 0 is no value. */
 struct weights_config {
     char *name;
@@ -43,6 +50,9 @@ struct weights_config {
     char *path;    /* safetensors; already relative to the configuration file's folder */
     enum weights_layout layout;
     char *tensors[WEIGHT_TENSOR_COUNT]; /* the file's names, NULL where not given; may hold {head} */
+    bool causal;                        /* what requests that do not say are computed under, as are these */
+    struct weights_text position, pattern, low_rank, keep_heads, dropout;
+    struct weights_text head_importance; /* numbers for keep_heads */
     size_t line;                        /* of the entry in the file, for faults of loading; 0: no file */
 };
 

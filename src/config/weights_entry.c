@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_KEYS      16
+#define MAX_KEYS      32
 #define POINTER_BYTES 64 /* "/weights/", 20 digits, "/num_kv_heads" */
 
 struct entry {
@@ -169,6 +169,29 @@ static bool read_plain_key(struct entry *entry, const struct weights_key *key, c
     return true;
 }
 
+/* A value that is kept as it was written, null as nothing. */
+static bool read_text_key(struct entry *entry, const struct weights_key *key, const char *place)
+{
+    struct document *document = entry->document;
+    struct weights_text *member = (struct weights_text *)((char *)entry->set + key->offset);
+    const enum json_type wanted = key->type == WEIGHTS_RULE ? JSON_OBJECT : JSON_ARRAY;
+    const char *begin, *end;
+    bool stopped;
+
+    if (json_peek(&document->reader) == JSON_NULL && key->type == WEIGHTS_RULE)
+        return document_skip(document, &begin, &end);
+    if (!document_expect(document, wanted, place, &stopped))
+        return !stopped;
+    if (!document_skip(document, &begin, &end))
+        return false;
+    *member = (struct weights_text){.text = strndup(begin, (size_t)(end - begin)),
+                                    .length = (size_t)(end - begin),
+                                    .line = document_line(document, begin)};
+    if (!member->text)
+        document->faults->out_of_memory = true;
+    return member->text != NULL;
+}
+
 /* The key's sources in words: "numpy", "numpy or identity". */
 static void name_sources(unsigned sources, char *to, size_t size)
 {
@@ -211,6 +234,9 @@ static bool read_member(struct entry *entry, const struct json_key *name)
         return read_string_key(entry, key, name->raw);
     case WEIGHTS_TENSORS:
         return weights_tensors_read(document, name->raw, entry->set->tensors);
+    case WEIGHTS_RULE:
+    case WEIGHTS_LIST:
+        return read_text_key(entry, key, name->raw);
     case WEIGHTS_BOOL:
     case WEIGHTS_SIZE:
     case WEIGHTS_SEED:
@@ -300,8 +326,64 @@ bool weights_entry_read(struct document *document, size_t index, struct weights_
     return true;
 }
 
+/* The member that `pointer` begins with, "/pattern" of "/pattern/left"; *rest: what follows. NULL: none that is kept as
+ * text. */
+static const struct weights_text *text_of(const struct weights_config *set, const char *pointer, const char **rest)
+{
+    size_t count;
+    const struct weights_key *keys = weights_keys(&count);
+    for (size_t i = 0; i < count; i++) {
+        const size_t length = strlen(keys[i].name);
+        if ((keys[i].type != WEIGHTS_RULE && keys[i].type != WEIGHTS_LIST) || *pointer != '/' ||
+            strncmp(pointer + 1, keys[i].name, length) != 0 || (pointer[1 + length] && pointer[1 + length] != '/'))
+            continue;
+        *rest = pointer + 1 + length;
+        return (const struct weights_text *)((const char *)set + keys[i].offset);
+    }
+    return NULL;
+}
+
+/* Goes on to the value of the member that the pointer names next. */
+static bool find_member(struct json_reader *r, const char **pointer, const char **place)
+{
+    const size_t length = strcspn(*pointer + 1, "/");
+    struct json_key key;
+    struct error error;
+    if (json_peek(r) != JSON_OBJECT || !json_enter_object(r, &error))
+        return false;
+    while (json_next_member(r, &key, &error) == JSON_ITEM) {
+        if (key.length == length && memcmp(key.raw, *pointer + 1, length) == 0) {
+            *place = key.raw;
+            *pointer += 1 + length;
+            return true;
+        }
+        if (!json_skip(r, NULL, NULL, &error))
+            return false;
+    }
+    return false;
+}
+
+size_t weights_entry_line(const struct weights_config *set, const char *pointer)
+{
+    const struct weights_text *member = text_of(set, pointer, &pointer);
+    struct json_reader r;
+    const char *place;
+    if (!member || !member->text || !set->line)
+        return set->line;
+    json_reader_init(&r, member->text, member->length);
+    place = member->text;
+    while (*pointer == '/' && find_member(&r, &pointer, &place))
+        ;
+    return member->line + json_line(&r, place) - 1;
+}
+
 void weights_entry_free(struct weights_config *set)
 {
+    size_t count;
+    const struct weights_key *keys = weights_keys(&count);
+    for (size_t i = 0; i < count; i++)
+        if (keys[i].type == WEIGHTS_RULE || keys[i].type == WEIGHTS_LIST)
+            free(((struct weights_text *)((char *)set + keys[i].offset))->text);
     free(set->name);
     free(set->path);
     for (size_t i = 0; i < WEIGHT_TENSOR_COUNT; i++)

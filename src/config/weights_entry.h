@@ -13,6 +13,9 @@
  * when the reading is over. *set is valid for weights_entry_free either way. */
 bool weights_entry_read(struct document *document, size_t index, struct weights_config *set);
 
+/* The line of the file that a fault of the entry is about: `pointer` is relative to the entry, "/pattern/left". */
+size_t weights_entry_line(const struct weights_config *set, const char *pointer);
+
 void weights_entry_free(struct weights_config *set);
 
 #endif

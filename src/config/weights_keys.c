@@ -30,6 +30,13 @@ static const struct weights_key keys[] = {
     {"num_kv_heads", WEIGHTS_SIZE, SAFETENSORS, 0, AT(num_kv_heads), 1, 1024, NULL},
     {"d_k", WEIGHTS_SIZE, SAFETENSORS, 0, AT(d_k), 1, 65536, NULL},
     {"d_v", WEIGHTS_SIZE, SAFETENSORS, 0, AT(d_v), 1, 65536, NULL},
+    {"causal", WEIGHTS_BOOL, ALL, 0, AT(causal), 0, 0, "false"},
+    {"position", WEIGHTS_RULE, ALL, 0, AT(position), 0, 0, "null"},
+    {"pattern", WEIGHTS_RULE, ALL, 0, AT(pattern), 0, 0, "null"},
+    {"low_rank", WEIGHTS_RULE, ALL, 0, AT(low_rank), 0, 0, "null"},
+    {"keep_heads", WEIGHTS_RULE, ALL, 0, AT(keep_heads), 0, 0, "null"},
+    {"dropout", WEIGHTS_RULE, ALL, 0, AT(dropout), 0, 0, "null"},
+    {"head_importance", WEIGHTS_LIST, ALL, 0, AT(head_importance), 0, 0, NULL},
 };
 
 const struct weights_key *weights_keys(size_t *count)

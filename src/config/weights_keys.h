@@ -15,7 +15,9 @@ enum weights_type {
     WEIGHTS_SCALE,  /* double, and has_scale */
     WEIGHTS_PATH,   /* char * */
     WEIGHTS_LAYOUT, /* enum weights_layout */
-    WEIGHTS_TENSORS /* char *[WEIGHT_TENSOR_COUNT] */
+    WEIGHTS_TENSORS, /* char *[WEIGHT_TENSOR_COUNT] */
+    WEIGHTS_RULE,    /* struct weights_text: an object, or null */
+    WEIGHTS_LIST     /* struct weights_text: an array */
 };
 
 /* Bit s of a set of sources: enum weights_source s. */

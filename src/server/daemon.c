@@ -124,14 +124,16 @@ static enum MHD_Result see_headers(struct request *request, const char *method, 
         return answer_early(request);
     bool accepted = check_headers(request, &request->refusal);
     bool chunked = header_value(&request->headers, HEADER_TRANSFER_ENCODING);
-    if (strcmp(method, MHD_HTTP_METHOD_POST) == 0 && !chunked &&
+    const bool sends = strcmp(method, MHD_HTTP_METHOD_POST) == 0 || strcmp(method, MHD_HTTP_METHOD_PUT) == 0;
+    if (sends && !chunked &&
         !header_value(&request->headers, HEADER_CONTENT_LENGTH)) {
         /* Another parser may have seen a body where none is seen here: nothing more is read from this connection. */
         if (accepted)
             error_set(
                 &request->refusal, ERROR_BAD_FRAMING,
-                "a POST with neither Content-Length nor Transfer-Encoding; send one of them (with curl: --data TEXT, "
-                "or --data '' where there is no body)");
+                "a %s with neither Content-Length nor Transfer-Encoding; send one of them (with curl: --data TEXT, "
+                "or --data '' where there is no body)",
+                method);
         return answer_early(request);
     }
     if (accepted) {

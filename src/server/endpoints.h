@@ -38,5 +38,6 @@ route_handler live_state_handle;      /* live.c */
 route_handler live_merge_handle;      /* live_admin.c */
 route_handler live_reset_handle;      /* live_admin.c */
 route_handler weights_reload_handle;  /* weights.c */
+route_handler head_importance_handle; /* head_importance.c */
 
 #endif

@@ -29,9 +29,10 @@ struct forward_form {
     size_t (*memory)(const struct forward_request *request, const struct attention_shape *shape,
                      const struct forward_input *problem);
     bool (*compose)(const struct forward_request *request, const struct attention_shape *shape,
-                    const struct forward_input *problem, const struct forward_result *result, const char *weights,
-                    const char *digest, const struct forward_timing *timing, const struct parallel *parallel,
-                    struct arena *arena, struct answer_pieces *pieces, struct error *error);
+                    const struct forward_input *problem, const struct forward_result *result,
+                    const struct approximation *approximation, const char *weights, const char *digest,
+                    const struct forward_timing *timing, const struct parallel *parallel, struct arena *arena,
+                    struct answer_pieces *pieces, struct error *error);
 };
 
 static const struct forward_form *form_of(const struct forward_job *job)
@@ -43,26 +44,36 @@ static const struct forward_form *form_of(const struct forward_job *job)
 
 static bool within_limits(struct forward_job *job, struct error *error)
 {
-    job->flop = forward_flop(&job->set->shape, &job->input);
+    job->flop = forward_flop(job->shape, &job->input);
     return forward_job_check_flop(job, error) &&
-           form_of(job)->bytes(job->asked, &job->set->shape, &job->input, &job->answer_bytes, error) &&
+           form_of(job)->bytes(job->asked, job->shape, &job->input, &job->answer_bytes, error) &&
            forward_job_check_answer(
                job, true, "ask for less with return, include_heads, top_k or encoding, or raise the setting", error);
 }
 
+/* The results: those that are returned by name, and those that come with what the rules do. */
+enum { RESULT_OUTPUT_STD = FORWARD_RETURN_COUNT, RESULT_HEADS_USED, RESULT_COUNT };
+
 bool forward_reserve(struct forward_job *job, struct error *error)
 {
-    const struct attention_shape *shape = &job->set->shape;
+    const struct attention_shape *shape = job->shape;
     const struct forward_input *in = &job->input;
     struct forward_result *result = &job->result;
     const size_t n_maps = job->asked->include_heads ? job->asked->n_include_heads : shape->num_heads;
-    struct arena_piece buffers[FORWARD_RETURN_COUNT] = {
+    const struct attention_rules *rules = in->rules;
+    const bool samples = rules && rules->dropout.samples, chooses = rules && rules->keep_heads.kind != KEEP_ALL_HEADS;
+    struct arena_piece buffers[RESULT_COUNT] = {
         [RETURN_OUTPUT_INDEX] = {&result->output, {in->batch, in->query_length, shape->d_model, 1}},
-        [RETURN_ATTENTION_INDEX] = {&result->attention, {in->batch, n_maps, in->query_length, in->key_length}},
+        [RETURN_ATTENTION_INDEX] = {&result->attention, {in->batch, n_maps, in->query_length, forward_map_columns(in)}},
         [RETURN_HEADS_INDEX] = {&result->heads, {in->batch, n_maps, in->query_length, shape->d_v}},
         [RETURN_QUERY_INDEX] = {&result->query, {in->batch, shape->num_heads, in->query_length, shape->d_k}},
         [RETURN_KEY_INDEX] = {&result->key, {in->batch, shape->num_heads, in->key_length, shape->d_k}},
         [RETURN_VALUE_INDEX] = {&result->value, {in->batch, shape->num_heads, in->key_length, shape->d_v}},
+        [RESULT_OUTPUT_STD] = {&result->output_std,
+                               {in->batch, in->query_length, shape->d_model, 1},
+                               sizeof(float),
+                               samples && job->asked->returned & RETURN_OUTPUT},
+        [RESULT_HEADS_USED] = {&result->heads_used, {in->batch, shape->num_heads, 1, 1}, sizeof(uint8_t), chooses},
     };
     size_t bytes = 0;
     for (unsigned i = 0; i < FORWARD_RETURN_COUNT; i++) {
@@ -71,15 +82,14 @@ bool forward_reserve(struct forward_job *job, struct error *error)
     }
     result->n_maps = n_maps;
     result->include_heads = job->asked->include_heads;
-    if (!arena_pieces(buffers, FORWARD_RETURN_COUNT, NULL, &bytes))
+    if (!arena_pieces(buffers, RESULT_COUNT, NULL, &bytes))
         return error_set(error, ERROR_TOO_LARGE, "the answer's tensors are larger than any memory");
-    return forward_job_take_results(job, bytes, error) &&
-           arena_pieces(buffers, FORWARD_RETURN_COUNT, &job->results, &bytes);
+    return forward_job_take_results(job, bytes, error) && arena_pieces(buffers, RESULT_COUNT, &job->results, &bytes);
 }
 
 static size_t compose_bytes(const struct forward_job *job)
 {
-    return form_of(job)->memory(job->asked, &job->set->shape, &job->input);
+    return form_of(job)->memory(job->asked, job->shape, &job->input);
 }
 
 static bool compose(struct forward_job *job, const struct parallel *parallel, struct arena *arena,
@@ -88,8 +98,8 @@ static bool compose(struct forward_job *job, const struct parallel *parallel, st
     const struct timing *timing = &job->request->timing;
     const struct forward_timing told = {
         .parse_us = timing->parse_us, .queue_us = timing->queue_us, .compute_us = timing->compute_us};
-    return form_of(job)->compose(job->asked, &job->set->shape, &job->input, &job->result, job->set->name,
-                                 job->set->digest, &told, parallel, arena, pieces, error);
+    return form_of(job)->compose(job->asked, job->shape, &job->input, &job->result, forward_job_approximation(job),
+                                 job->set->name, job->set->digest, &told, parallel, arena, pieces, error);
 }
 
 void forward_handle(struct request *request)

@@ -210,10 +210,48 @@ static bool decode(struct forward_job *job, struct error *error)
     return true;
 }
 
+/* Whether stored numbers say which heads are kept. */
+static bool goes_by_importance(const struct forward_job *job)
+{
+    const struct forward_rules *own = job->asked->rules;
+    const struct attention_rules *rules =
+        own && own->asked.named & RULE_KEEP_HEADS ? &own->asked.rules : job->set->rules.defaults.rules;
+    return rules && (rules->keep_heads.kind == KEEP_COUNT || rules->keep_heads.kind == KEEP_MASS) &&
+           rules->keep_heads.by == KEEP_BY_IMPORTANCE;
+}
+
+/* What the set does by default, as it is now: that stays the job's, whatever is stored meanwhile. */
+static struct rules_defaults defaults_of(struct forward_job *job)
+{
+    struct rules_defaults defaults = job->set->rules.defaults;
+    if (!goes_by_importance(job))
+        return defaults;
+    job->importance = importance_store_hold(job->set->rules.importance);
+    if (!job->importance)
+        return defaults;
+    defaults.importance = job->importance->values;
+    if (defaults.rules)
+        defaults.rules = &job->importance->rules;
+    return defaults;
+}
+
+static void release_importance(struct forward_job *job)
+{
+    head_importance_release(job->importance);
+    job->importance = NULL;
+}
+
 static bool check(struct forward_job *job, struct error *error)
 {
-    if (job->posted || forward_request_check(job->asked, &job->set->shape, &job->input, error))
+    if (job->posted)
         return true;
+    const struct rules_defaults defaults = defaults_of(job);
+    if (forward_request_check(job->asked, &job->set->shape, &defaults, &job->input, error) &&
+        (!job->route->compute || forward_request_check_maps(&job->input, error))) {
+        job->layer = weight_set_layer(job->set, job->input.rules);
+        job->shape = attention_layer_shape(job->layer);
+        return true;
+    }
     if (job->route->place)
         job->route->place(job, error);
     return false;
@@ -225,6 +263,8 @@ bool forward_job_prepare(struct forward_job *job, struct error *error)
     if (!timing->parse_began) /* decompressing may have come before */
         timing->parse_began = job->stage_began;
     job->prepared = decode(job, error) && check(job, error) && job->route->within_limits(job, error);
+    if (!job->prepared)
+        release_importance(job);
     timing->sequences = job->input.batch;
     timing->tokens = job->input.batch * job->input.query_length;
     timing->parse_us += forward_job_stage_us(job, clock_ns());
@@ -240,9 +280,17 @@ double forward_job_expected_flop(const struct forward_job *job)
                                          [ENCODING_BASE64] = FLOP_PER_BASE64_BYTE,
                                          [ENCODING_SAFETENSORS] = FLOP_PER_RAW_BYTE};
     const double per_byte = job->raw_answer ? FLOP_PER_RAW_BYTE : by_encoding[job->asked->encoding];
-    const size_t weight_bytes = job->set ? attention_layer_bytes(job->set->layers[0]) : 0;
+    const size_t weight_bytes = job->layer ? attention_layer_bytes(job->layer) : 0;
     return job->flop + per_byte * (double)job->answer_bytes + content_coding_flop(job->request, job->answer_bytes) +
            FLOP_PER_WEIGHT_BYTE * (double)weight_bytes;
+}
+
+/* What is computed together has one weight set, and the same rules: the set's own. NULL: it is computed alone. */
+static const void *batch_key_of(const struct forward_job *job)
+{
+    if (job->asked->rules || job->asked->compare)
+        return NULL;
+    return job->input.rules ? (const void *)job->input.rules : job->set;
 }
 
 void forward_job_begin(struct request *request, const struct forward_route *route)
@@ -256,8 +304,7 @@ void forward_job_begin(struct request *request, const struct forward_route *rout
     }
     request->job.run = forward_batch_run;
     request->job.flop = forward_job_expected_flop(job);
-    if (job->prepared && !route->compute) {
-        request->job.batch_key = job->set;
+    if (job->prepared && !route->compute && (request->job.batch_key = batch_key_of(job))) {
         request->job.batch_rows = job->input.batch * job->input.query_length;
     }
     if (request->job.flop > AT_ONCE_FLOP || !pool_run_here(request->server->parts.pool, &request->job))
@@ -269,7 +316,8 @@ void forward_job_begin(struct request *request, const struct forward_route *rout
 static bool run_forward(struct forward_job *const *jobs, size_t count, bool observed, const struct parallel *parallel,
                         struct error *error)
 {
-    const struct weight_set *set = jobs[0]->set;
+    const struct attention_layer *layer = jobs[0]->layer;
+    const struct attention_shape *shape = jobs[0]->shape;
     const struct forward_input *inputs[FORWARD_BATCH_JOBS];
     struct forward_result *results[FORWARD_BATCH_JOBS];
     struct live_sums *sums[FORWARD_BATCH_JOBS];
@@ -282,21 +330,21 @@ static bool run_forward(struct forward_job *const *jobs, size_t count, bool obse
         sums[i] = &jobs[i]->live.sums;
     }
     const bool counted =
-        forward_scratch_bytes(&set->shape, inputs, count, parallel->lanes, &scratch.bytes) &&
-        (!observed || live_observer_bytes(set->shape.num_heads, inputs, count, parallel->lanes, &observing)) &&
+        forward_scratch_bytes(shape, inputs, count, parallel->lanes, &scratch.bytes) &&
+        (!observed || live_observer_bytes(shape->num_heads, inputs, count, parallel->lanes, &observing)) &&
         size_add(scratch.bytes, observing, &scratch.bytes);
     if (!forward_job_take_scratch(jobs[0], counted, &scratch, error))
         return false;
     if (observed) {
         struct live_observer *observer =
-            live_observer_create(set->shape.num_heads, inputs, count, parallel->lanes, sums, &scratch.arena, error);
+            live_observer_create(shape->num_heads, inputs, count, parallel->lanes, sums, &scratch.arena, error);
         const struct forward_observer interface = live_observer_interface(observer);
-        computed = observer && forward_run_observed(set->layers[0], inputs, results, count, &interface, parallel,
-                                                    &scratch.arena, error);
+        computed = observer &&
+                   forward_run_observed(layer, inputs, results, count, &interface, parallel, &scratch.arena, error);
         if (computed)
             live_feed_take(jobs, count, observer);
     } else {
-        computed = forward_run(set->layers[0], inputs, results, count, parallel, &scratch.arena, error);
+        computed = forward_run(layer, inputs, results, count, parallel, &scratch.arena, error);
     }
     forward_job_give_scratch(jobs[0], &scratch);
     return computed;
@@ -388,6 +436,7 @@ void forward_job_finish(struct forward_job *job, const struct parallel *parallel
     if (!succeeded)
         request_fail(request, error);
     live_feed_end(job, succeeded);
+    release_importance(job);
     /* Only the answer is held from here on. */
     request_give_memory(request, job->results_charged, &job->results);
     request_drop_body(request);

@@ -8,6 +8,7 @@
 
 #include "base/arena_pieces.h"
 #include "codec/forward_request.h"
+#include "engine/compare.h"
 #include "engine/forward.h"
 #include "server/live_feed.h"
 #include "server/request.h"
@@ -21,8 +22,12 @@ struct forward_job {
     struct request *request;
     struct forward_request *asked; /* in the route's structure; set by `decode` */
     const struct weight_set *set;
-    struct forward_input input;   /* points into what was decoded */
-    struct forward_result result; /* points into `results` */
+    const struct attention_layer *layer; /* of the set, the one that computes under the input's rules */
+    const struct attention_shape *shape; /* the layer's */
+    struct head_importance *importance;  /* that the rules go by; NULL: they do not */
+    struct forward_input input;          /* points into what was decoded, and into the set */
+    struct forward_result result;        /* points into `results` */
+    struct approximation approximation;  /* where compare was asked for: what it has found */
     struct arena results;
     size_t work_charged, results_charged; /* of the request's share */
     size_t answer_bytes;                  /* at most what the answer takes */
@@ -66,6 +71,12 @@ struct forward_route {
 void forward_job_begin(struct request *request, const struct forward_route *route);
 
 /* ---- for the routes' functions */
+
+/* What compare has found; NULL: it was not asked for. */
+static inline const struct approximation *forward_job_approximation(const struct forward_job *job)
+{
+    return job->asked->compare ? &job->approximation : NULL;
+}
 
 /* Microseconds from the last call's `now` (clock_ns) to this one's. */
 double forward_job_stage_us(struct forward_job *job, uint64_t now);

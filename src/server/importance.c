@@ -29,7 +29,7 @@ static bool decode(struct forward_job *forward, const struct request_body *body,
 static bool within_limits(struct forward_job *forward, struct error *error)
 {
     struct importance_job *job = importance_job_of(forward);
-    const struct attention_shape *shape = &forward->set->shape;
+    const struct attention_shape *shape = forward->shape;
     forward_job_leave_dropout_out(forward, &job->rules);
     forward->flop = forward_flop(shape, &forward->input) +
                     importance_flop(shape, &forward->input, job->asked.method, job->asked.prune_plan);
@@ -43,7 +43,7 @@ static bool within_limits(struct forward_job *forward, struct error *error)
 static bool reserve(struct forward_job *forward, struct error *error)
 {
     struct importance_job *job = importance_job_of(forward);
-    const struct attention_shape *shape = &forward->set->shape;
+    const struct attention_shape *shape = forward->shape;
     const struct forward_input *in = &forward->input;
     struct forward_result *result = &forward->result;
     const size_t heads = shape->num_heads;
@@ -77,11 +77,11 @@ static bool compute(struct forward_job *forward, const struct parallel *parallel
     struct forward_scratch scratch;
     if (!forward_job_run_forward(&forward, 1, parallel, error) ||
         !forward_job_take_scratch(forward,
-                                  importance_scratch_bytes(&forward->set->shape, input, job->asked.method,
+                                  importance_scratch_bytes(forward->shape, input, job->asked.method,
                                                            job->asked.prune_plan, parallel->lanes, &scratch.bytes),
                                   &scratch, error))
         return false;
-    bool computed = importance_run(forward->set->layers[0], input, job->asked.method, &forward->result, parallel,
+    bool computed = importance_run(forward->layer, input, job->asked.method, &forward->result, parallel,
                                    &scratch.arena, &job->found, error);
     forward_job_give_scratch(forward, &scratch);
     return computed;

@@ -6,10 +6,14 @@
 #include "server/forward_job.h"
 #include "server/live_sets.h"
 
-/* Under the set's own rule: what was asked of the heads is what the set always does. */
-static bool own_rule(const struct forward_input *in)
+/* Under the set's own rule: what was asked of the heads is what the set always does; and its maps are weights of keys.
+ */
+static bool own_rule(const struct forward_job *job)
 {
-    return in->self_attention && !in->causal && !in->bias && !in->head_mask;
+    const struct forward_input *in = &job->input;
+    const enum low_rank_kind low_rank = in->rules ? in->rules->low_rank.kind : LOW_RANK_NONE;
+    return in->self_attention && in->causal == job->set->rules.defaults.causal && !in->bias && !in->head_mask &&
+           !job->asked->rules && low_rank != LOW_RANK_LINFORMER && low_rank != LOW_RANK_NYSTROM;
 }
 
 static void give_memory(struct forward_job *job)
@@ -66,7 +70,7 @@ static bool choose(struct forward_job *job)
     feed->summed = false;
     if (feed->charged)
         give_memory(job);
-    return feed->store && own_rule(&job->input) && take_memory(job);
+    return feed->store && own_rule(job) && take_memory(job);
 }
 
 bool live_feed_choose(struct forward_job *const *jobs, size_t count)

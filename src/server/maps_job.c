@@ -20,7 +20,7 @@ void maps_job_begin(struct maps_job *job)
     if (job->forward.posted)
         return;
     forward_job_leave_dropout_out(&job->forward, &job->rules);
-    job->num_heads = asked->include_heads ? asked->n_include_heads : job->forward.set->shape.num_heads;
+    job->num_heads = asked->include_heads ? asked->n_include_heads : job->forward.shape->num_heads;
     result->include_heads = asked->include_heads;
     result->n_maps = job->num_heads;
 }
@@ -37,7 +37,7 @@ const uint32_t *maps_job_selection(const struct maps_job *job)
 
 double maps_job_flop(const struct maps_job *job)
 {
-    return job->forward.posted ? 0 : forward_flop(&job->forward.set->shape, &job->forward.input);
+    return job->forward.posted ? 0 : forward_flop(job->forward.shape, &job->forward.input);
 }
 
 const char *maps_job_weights(const struct maps_job *job)

@@ -38,11 +38,13 @@ static void place(const struct forward_job *job, struct error *error)
 
 static bool within_limits(struct forward_job *job, struct error *error)
 {
-    const struct oip_request *asked = &call_of(job)->asked;
-    job->flop = forward_flop(&job->set->shape, &job->input);
+    struct oip_request *asked = &call_of(job)->asked;
+    if (!oip_request_settle(asked, &job->input, error))
+        return false;
+    job->flop = forward_flop(job->shape, &job->input);
     job->raw_answer = oip_answer_is_raw(asked);
     return forward_job_check_flop(job, error) &&
-           oip_answer_bytes(asked, &job->set->shape, &job->input, &job->answer_bytes, error) &&
+           oip_answer_bytes(asked, job->shape, &job->input, &job->answer_bytes, error) &&
            forward_job_check_answer(job, true,
                                     "ask for less with outputs, include_heads or top_k, take them as binary_data, or "
                                     "raise the setting",
@@ -51,15 +53,16 @@ static bool within_limits(struct forward_job *job, struct error *error)
 
 static size_t compose_bytes(const struct forward_job *job)
 {
-    return oip_answer_memory(&((const struct oip_call *)job)->asked, &job->set->shape, &job->input);
+    return oip_answer_memory(&((const struct oip_call *)job)->asked, job->shape, &job->input);
 }
 
 static bool compose(struct forward_job *job, const struct parallel *parallel, struct arena *arena,
                     struct answer_pieces *pieces, struct error *error)
 {
     const struct oip_model model = {job->set->name, OIP_MODEL_VERSION, job->set->digest};
-    return oip_answer_compose(&call_of(job)->asked, &job->set->shape, &job->input, &job->result, &model, parallel,
-                              arena, pieces, &job->json_length, error);
+    return oip_answer_compose(&call_of(job)->asked, job->shape, &job->input, &job->result,
+                              forward_job_approximation(job), &model, parallel, arena, pieces, &job->json_length,
+                              error);
 }
 
 /* Before the body is read: which model, and where the JSON ends. */

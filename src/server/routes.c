@@ -36,6 +36,7 @@ static const struct route ROUTES[] = {
     {"GET", "/v1/weights", weights_list_handle, NULL, JSON},
     {"GET", "/v1/weights/{name}", weights_get_handle, NULL, JSON},
     {"POST", "/v1/weights/{name}/reload", weights_reload_handle, admin_accept, UNUSED},
+    {"PUT", "/v1/weights/{name}/head_importance", head_importance_handle, admin_accept, JSON},
     {"GET", "/healthz", healthz_handle, NULL, JSON},
     {"GET", "/readyz", readyz_handle, NULL, JSON},
     {"GET", "/metrics", metrics_handle, admin_accept_scrape, JSON},
@@ -186,7 +187,7 @@ const char *route_allow(const struct route *route)
 
 bool route_takes_body(const struct route *route)
 {
-    return strcmp(route->method, "POST") == 0;
+    return strcmp(route->method, "POST") == 0 || strcmp(route->method, "PUT") == 0;
 }
 
 bool route_takes(const struct route *route, enum media_type type)

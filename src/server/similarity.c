@@ -27,7 +27,7 @@ static bool decode(struct forward_job *forward, const struct request_body *body,
 /* Of posted maps there is no output, and no width of it. */
 static size_t output_width(const struct forward_job *forward)
 {
-    return forward->set ? forward->set->shape.d_v : 0;
+    return forward->shape ? forward->shape->d_v : 0;
 }
 
 static bool within_limits(struct forward_job *forward, struct error *error)

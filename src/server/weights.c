@@ -18,6 +18,46 @@ static void date_text(const struct timespec *when, char *text, size_t size)
     strftime(text, size, "%Y-%m-%dT%H:%M:%SZ", &utc);
 }
 
+/* [num_heads], or [num_layers, num_heads]; NULL when memory ran out. */
+static json_t *describe_importance(const struct weight_set *set, const struct head_importance *importance)
+{
+    const size_t heads = set->shape.num_heads;
+    json_t *layers = json_array();
+    for (size_t layer = 0; layer < set->num_layers && layers; layer++) {
+        json_t *row = json_array();
+        for (size_t head = 0; head < heads && row; head++)
+            if (json_array_append_new(row, json_real(importance->values[layer * heads + head])) != 0) {
+                json_decref(row);
+                row = NULL;
+            }
+        if (set->num_layers == 1) {
+            json_decref(layers);
+            return row;
+        }
+        if (json_array_append_new(layers, row) != 0) {
+            json_decref(layers);
+            layers = NULL;
+        }
+    }
+    return layers;
+}
+
+/* Adds what the set does where a request says nothing, as it was configured, and what is stored for it. */
+static bool add_rules(json_t *description, const struct weight_set *set)
+{
+    const struct set_rules *rules = &set->rules;
+    bool whole = !rules->defaults.causal || json_object_set_new(description, "causal", json_true()) == 0;
+    for (unsigned i = 0; i < RULE_COUNT && whole; i++)
+        if (rules->texts[i])
+            whole = json_object_set_new(description, rules_name((enum rule_index)i),
+                                        json_loads(rules->texts[i], 0, NULL)) == 0;
+    struct head_importance *stored = importance_store_hold(rules->importance);
+    if (stored && whole)
+        whole = json_object_set_new(description, "head_importance", describe_importance(set, stored)) == 0;
+    head_importance_release(stored);
+    return whole;
+}
+
 /* NULL when memory ran out. */
 json_t *weights_describe(const struct weight_set *set)
 {
@@ -27,12 +67,18 @@ json_t *weights_describe(const struct weight_set *set)
         return json_pack("{s:s, s:s, s:s, s:s}", "name", set->name, "source", set->source, "state", "failed", "error",
                          set->failure);
     date_text(&set->loaded_at, loaded_at, sizeof loaded_at);
-    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:b, s:s, s:s}", "name", set->name,
-                     "source", set->source, "state", "ready", "d_model", (json_int_t)shape->d_model, "num_heads",
-                     (json_int_t)shape->num_heads, "num_kv_heads", (json_int_t)shape->num_kv_heads, "d_k",
-                     (json_int_t)shape->d_k, "d_v", (json_int_t)shape->d_v, "dtype", "f32", "parameters",
-                     (json_int_t)set->parameters, "bytes", (json_int_t)(set->parameters * sizeof(float)), "bias",
-                     set->bias, "digest", set->digest, "loaded_at", loaded_at);
+    json_t *description =
+        json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:b, s:s, s:s}", "name", set->name, "source",
+                  set->source, "state", "ready", "d_model", (json_int_t)shape->d_model, "num_heads",
+                  (json_int_t)shape->num_heads, "num_kv_heads", (json_int_t)shape->num_kv_heads, "d_k",
+                  (json_int_t)shape->d_k, "d_v", (json_int_t)shape->d_v, "dtype", "f32", "parameters",
+                  (json_int_t)set->parameters, "bytes", (json_int_t)(set->parameters * sizeof(float)), "bias",
+                  set->bias, "digest", set->digest, "loaded_at", loaded_at);
+    if (description && !add_rules(description, set)) {
+        json_decref(description);
+        description = NULL;
+    }
+    return description;
 }
 
 /* The same columns whatever became of the set: what a failed one lacks is null, as is the error of one that is ready.

@@ -4,7 +4,14 @@
  *     "attnd-weights/1" and a NUL, 16 bytes
  *     num_layers (1), projected (0 or 1), d_model, num_heads, num_kv_heads, d_k, d_v, the bits of scale as float32: 8
  * bytes each for W_Q, W_K, W_V, W_O, b_Q, b_K, b_V, b_O: rows (0 where absent), columns, 8 bytes each; then the float32
- * numbers, row-major, `x @ W` All little-endian. The source, the name, the file and its dtype are no part of it. */
+ * numbers, row-major, `x @ W` All little-endian. The source, the name, the file and its dtype are no part of it.
+ *
+ * Where the configuration says more, which decides results too:
+ *     "attnd-rules/1" and NULs, 16 bytes
+ *     causal; of position, pattern, low_rank, keep_heads and dropout the kind (0: off), and of one that is on its
+ * numbers in the order of engine/rules.h, float64 as their bits; global positions behind their count the count and the
+ * float32 numbers of each tensor of a rule; the count and the float64 numbers of head_importance What was put in place
+ * of the latter while the server ran is no part of it. */
 #include "weights/digest.h"
 
 #include <nettle/sha2.h>
@@ -19,8 +26,97 @@ static void add_number(struct sha256_ctx *hash, uint64_t number)
     sha256_update(hash, sizeof number, (const uint8_t *)&number);
 }
 
+static void add_real(struct sha256_ctx *hash, double number)
+{
+    uint64_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    add_number(hash, bits);
+}
+
+static void add_position(struct sha256_ctx *hash, const struct position_rule *rule)
+{
+    add_number(hash, rule->kind);
+    if (rule->kind == POSITION_NONE)
+        return;
+    add_real(hash, rule->base);
+    add_number(hash, rule->dims);
+    add_number(hash, rule->interleaved);
+    add_number(hash, rule->scaling);
+    add_real(hash, rule->factor);
+    add_real(hash, rule->low_freq_factor);
+    add_real(hash, rule->high_freq_factor);
+    add_real(hash, rule->original_max_positions);
+    add_number(hash, rule->table_rows);
+    add_number(hash, rule->offset);
+    add_number(hash, rule->max_distance);
+    add_number(hash, rule->bidirectional);
+}
+
+static void add_pattern(struct sha256_ctx *hash, const struct pattern_rule *rule)
+{
+    add_number(hash, rule->kind);
+    if (rule->kind == PATTERN_FULL)
+        return;
+    const uint64_t numbers[] = {rule->left,          rule->right,         rule->window,        rule->step, rule->size,
+                                rule->window_blocks, rule->global_blocks, rule->random_blocks, rule->seed, rule->k,
+                                rule->n_global};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        add_number(hash, numbers[i]);
+    for (size_t i = 0; i < rule->n_global; i++)
+        add_number(hash, rule->global[i]);
+}
+
+static void add_low_rank(struct sha256_ctx *hash, const struct low_rank_rule *rule)
+{
+    add_number(hash, rule->kind);
+    if (rule->kind == LOW_RANK_NONE)
+        return;
+    const uint64_t numbers[] = {rule->e_columns,  rule->f_columns,      rule->e_per_head,
+                                rule->f_per_head, rule->projected_keys, rule->landmarks,
+                                rule->iterations, rule->rank,           rule->values};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        add_number(hash, numbers[i]);
+}
+
+static void add_heads_and_dropout(struct sha256_ctx *hash, const struct attention_rules *rules)
+{
+    const struct keep_heads_rule *keep = &rules->keep_heads;
+    add_number(hash, keep->kind);
+    if (keep->kind != KEEP_ALL_HEADS) {
+        add_number(hash, keep->by);
+        add_number(hash, keep->count);
+        add_real(hash, keep->mass);
+        add_real(hash, keep->entropy_below);
+    }
+    add_number(hash, rules->dropout.samples);
+    if (rules->dropout.samples) {
+        add_real(hash, rules->dropout.rate);
+        add_number(hash, rules->dropout.seed);
+    }
+}
+
+static void add_rules(struct sha256_ctx *hash, const struct set_rules *rules)
+{
+    static const char version[16] = "attnd-rules/1";
+    struct head_importance *stored = importance_store_hold(rules->importance);
+    sha256_update(hash, sizeof version, (const uint8_t *)version);
+    add_number(hash, rules->defaults.causal);
+    add_position(hash, &rules->rules.position);
+    add_pattern(hash, &rules->rules.pattern);
+    add_low_rank(hash, &rules->rules.low_rank);
+    add_heads_and_dropout(hash, &rules->rules);
+    for (unsigned i = 0; i < rules->n_tensors; i++) {
+        add_number(hash, rules->tensor_counts[i]);
+        sha256_update(hash, rules->tensor_counts[i] * sizeof(float), (const uint8_t *)rules->tensors[i]);
+    }
+    add_number(hash, stored ? stored->count : 0);
+    for (size_t i = 0; stored && i < stored->count; i++)
+        add_real(hash, stored->values[i]);
+    head_importance_release(stored);
+}
+
 void digest_write(const struct attention_shape *shape, const struct layer_tensors *tensors,
-                  char text[DIGEST_TEXT_BYTES])
+                  const struct set_rules *rules, char text[DIGEST_TEXT_BYTES])
 {
     static const char version[16] = "attnd-weights/1";
     uint32_t scale_bits;
@@ -39,6 +135,8 @@ void digest_write(const struct attention_shape *shape, const struct layer_tensor
         if (tensor->rows)
             sha256_update(&hash, tensor->rows * tensor->columns * sizeof(float), (const uint8_t *)tensor->data);
     }
+    if (!set_rules_are_plain(rules))
+        add_rules(&hash, rules);
     uint8_t bytes[SHA256_DIGEST_SIZE];
     sha256_digest(&hash, sizeof bytes, bytes);
     for (size_t i = 0; i < sizeof bytes; i++)

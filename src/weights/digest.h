@@ -1,14 +1,16 @@
-/* The name of a layer's numbers: equal for equal weights, whatever they were loaded from. */
+/* The name of a set's numbers and rules: equal for equal ones, whatever they were loaded from. */
 #ifndef ATTND_WEIGHTS_DIGEST_H
 #define ATTND_WEIGHTS_DIGEST_H
 
 #include "engine/attention.h"
 #include "weights/layer_tensors.h"
+#include "weights/set_rules.h"
 
 #define DIGEST_TEXT_BYTES 65 /* 64 hexadecimal digits of SHA-256 and a NUL */
 
-/* SHA-256 over the text "attnd-weights/1", the shape and the tensors, as digest.c describes. */
+/* SHA-256 over the text "attnd-weights/1", the shape and the tensors, and what the set does by default where that is
+ * more than attention, as digest.c describes. */
 void digest_write(const struct attention_shape *shape, const struct layer_tensors *tensors,
-                  char text[DIGEST_TEXT_BYTES]);
+                  const struct set_rules *rules, char text[DIGEST_TEXT_BYTES]);
 
 #endif

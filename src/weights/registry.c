@@ -4,6 +4,7 @@
 
 #include "base/nearest.h"
 #include "base/text.h"
+#include "config/weights_entry.h"
 #include "engine/forward.h"
 
 #include <stdio.h>
@@ -22,7 +23,8 @@ static void add_fault(struct faults *faults, const struct config *config, size_t
     char pointer[POINTER_BYTES];
     bool has_folder = entry->source == WEIGHTS_SAFETENSORS && entry->path && strchr(entry->path, '/');
     snprintf(pointer, sizeof pointer, "/weights/%zu%s", index, error->has_pointer ? error->pointer : "");
-    faults_add(faults, config->file ? config->file : "configuration", config->file ? entry->line : 0, pointer,
+    faults_add(faults, config->file ? config->file : "configuration",
+               config->file ? weights_entry_line(entry, error->has_pointer ? error->pointer : "") : 0, pointer,
                "weight set \"%s\": %s%s%s%s", entry->name, error->message, has_folder ? " (the file is " : "",
                has_folder ? entry->path : "", has_folder ? ")" : "");
 }
@@ -62,10 +64,12 @@ static struct weight_set *load_charged(const struct loading *loading, const stru
     return set;
 }
 
-/* The same weights under the same description: what is in memory is kept. */
+/* The same weights and rules under the same description: what is in memory is kept. What was put into it besides is
+ * not: a reload brings back what the configuration says. */
 static bool is_same(const struct weight_set *set, const struct weight_set *other)
 {
-    return other->ready && strcmp(set->digest, other->digest) == 0 && strcmp(set->source, other->source) == 0;
+    return other->ready && !importance_store_is_posted(other->rules.importance) &&
+           strcmp(set->digest, other->digest) == 0 && strcmp(set->source, other->source) == 0;
 }
 
 /* The set of entry `index`; NULL for a fault that stops the loading, or when memory ran out. */

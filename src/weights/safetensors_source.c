@@ -63,7 +63,7 @@ static struct wanted_tensor want(const struct weights_config *config, const stru
     const struct member *form = &members[member];
     const struct layer_tensor *whole = &tensors->items[form->kind];
     struct wanted_tensor wanted = {
-        .member = member,
+        .pointer = weight_tensor_pointer(member),
         .name = name,
         .is_bias = form->is_bias,
         .out_in = !form->is_bias && config->layout == LAYOUT_OUT_IN,
@@ -99,7 +99,7 @@ static const char *name_of_head(const char *pattern, size_t head, struct text *t
 }
 
 /* True when the tensor would fit, were `layout` the other one. */
-static bool fits_other_layout(const struct walk *walk, const struct safetensors_entry *entry,
+static bool fits_other_layout(const struct walk *walk, const struct safetensors_entry *entry, enum weight_tensor member,
                               const struct wanted_tensor *wanted, size_t count)
 {
     struct weights_config other = *walk->config;
@@ -109,20 +109,20 @@ static bool fits_other_layout(const struct walk *walk, const struct safetensors_
     if (wanted->is_bias || entry->rank != 2)
         return false;
     /* d_model was taken from this tensor's other extent. */
-    if (wanted->member == first_member(&other) && other.d_model == 0 &&
+    if (member == first_member(&other) && other.d_model == 0 &&
         !layer_shape_make(&other, entry->shape[other.layout == LAYOUT_OUT_IN], &shape, &ignored))
         return false;
     struct layer_tensors tensors = layer_tensors_describe(&shape, 0);
-    struct wanted_tensor turned = want(&other, &tensors, wanted->member, wanted->name, 0, count);
+    struct wanted_tensor turned = want(&other, &tensors, member, wanted->name, 0, count);
     return safetensors_tensor_fits(entry, &turned);
 }
 
-static bool does_not_fit(const struct walk *walk, const struct safetensors_entry *entry,
+static bool does_not_fit(const struct walk *walk, const struct safetensors_entry *entry, enum weight_tensor member,
                          const struct wanted_tensor *wanted, size_t count, struct error *error)
 {
-    const struct member *form = &members[wanted->member];
+    const struct member *form = &members[member];
     const struct attention_shape *shape = walk->shape;
-    const char *columns = is_per_head(walk->config, wanted->member) ? form->head_columns : form->columns;
+    const char *columns = is_per_head(walk->config, member) ? form->head_columns : form->columns;
     const size_t extents[2] = {wanted->out_in ? wanted->columns : wanted->rows,
                                wanted->out_in ? wanted->rows : wanted->columns};
     char found[TENSOR_SHAPE_TEXT_BYTES], expected[TENSOR_SHAPE_TEXT_BYTES], words[160], hint[64] = "";
@@ -133,10 +133,10 @@ static bool does_not_fit(const struct walk *walk, const struct safetensors_entry
     else
         snprintf(words, sizeof words, "[%s, %s]", wanted->out_in ? columns : form->rows,
                  wanted->out_in ? form->rows : columns);
-    if (fits_other_layout(walk, entry, wanted, count))
+    if (fits_other_layout(walk, entry, member, wanted, count))
         snprintf(hint, sizeof hint, "; \"layout\": \"%s\" would fit", wanted->out_in ? "in_out" : "out_in");
     return error_set_at(
-        error, ERROR_INVALID, weight_tensor_pointer(wanted->member),
+        error, ERROR_INVALID, wanted->pointer,
         "tensor \"%s\" has shape %s, expected %s: %s with d_model %zu, num_heads %zu, num_kv_heads %zu, d_k %zu, "
         "d_v %zu%s",
         entry->name, found, expected, words, shape->d_model, shape->num_heads, shape->num_kv_heads, shape->d_k,
@@ -155,12 +155,13 @@ static bool walk_member(const struct walk *walk, enum weight_tensor member, stru
             error_out_of_memory(error);
             goto fail;
         }
-        const struct safetensors_entry *entry = safetensors_tensor_find(walk->file, member, name, error);
+        const struct safetensors_entry *entry =
+            safetensors_tensor_find(walk->file, weight_tensor_pointer(member), name, error);
         if (!entry)
             goto fail;
         struct wanted_tensor wanted = want(walk->config, walk->tensors, member, name, head, count);
         if (!walk->reading && !safetensors_tensor_fits(entry, &wanted)) {
-            does_not_fit(walk, entry, &wanted, count, error);
+            does_not_fit(walk, entry, member, &wanted, count, error);
             goto fail;
         }
         if (walk->reading && !safetensors_tensor_read(walk->file, entry, &wanted, error))
@@ -193,7 +194,7 @@ static bool read_d_model(const struct weights_config *config, const struct safet
     if (!name)
         error_out_of_memory(error);
     else
-        entry = safetensors_tensor_find(file, member, name, error);
+        entry = safetensors_tensor_find(file, weight_tensor_pointer(member), name, error);
     text_free(&text);
     if (!entry)
         return false;

@@ -45,11 +45,10 @@ static const char *nearest_in_file(const struct safetensors *header, const char 
     return nearest;
 }
 
-const struct safetensors_entry *safetensors_tensor_find(const struct safetensors_file *file, enum weight_tensor member,
+const struct safetensors_entry *safetensors_tensor_find(const struct safetensors_file *file, const char *pointer,
                                                         const char *name, struct error *error)
 {
     const struct safetensors_entry *entry = safetensors_find(&file->header, name);
-    const char *pointer = weight_tensor_pointer(member);
     if (!entry) {
         const char *nearest = nearest_in_file(&file->header, name);
         if (nearest)
@@ -152,7 +151,7 @@ static bool not_finite(const struct safetensors_entry *entry, const struct wante
         snprintf(place, sizeof place, "[%zu]", column);
     else
         snprintf(place, sizeof place, "[%zu, %zu]", row, column);
-    return error_set_at(error, ERROR_NOT_FINITE, weight_tensor_pointer(wanted->member),
+    return error_set_at(error, ERROR_NOT_FINITE, wanted->pointer,
                         "tensor \"%s\" holds %g at %s, which is not a finite float32", entry->name, found, place);
 }
 

@@ -19,10 +19,10 @@ struct tensor_part {
 
 /* A tensor that is wanted, `x @ W`: [rows, columns], its columns shared out to the parts in order. */
 struct wanted_tensor {
-    enum weight_tensor member; /* of the configuration, for pointers */
-    const char *name;          /* in the file */
-    bool is_bias;              /* of rank 1, [columns]; rows is 1 */
-    bool out_in;               /* the file has [columns, rows] */
+    const char *pointer; /* of the configuration's member that names it, for errors */
+    const char *name;    /* in the file */
+    bool is_bias;        /* of rank 1, [columns]; rows is 1 */
+    bool out_in;         /* the file has [columns, rows] */
     size_t rows, columns;
     struct tensor_part parts[TENSOR_MAX_PARTS];
     size_t part_count;
@@ -31,9 +31,9 @@ struct wanted_tensor {
 /* "/tensors/W_Q" */
 const char *weight_tensor_pointer(enum weight_tensor member);
 
-/* NULL with ERROR_INVALID, which names the nearest of the file's tensors, when there is none of that name or its dtype
- * is not one of the four. */
-const struct safetensors_entry *safetensors_tensor_find(const struct safetensors_file *file, enum weight_tensor member,
+/* NULL with ERROR_INVALID at `pointer`, which names the nearest of the file's tensors, when there is none of that name
+ * or its dtype is not one of the four. */
+const struct safetensors_entry *safetensors_tensor_find(const struct safetensors_file *file, const char *pointer,
                                                         const char *name, struct error *error);
 
 /* True when the file's tensor has just the rank and extents that are wanted. */

@@ -113,7 +113,9 @@ struct weight_set *weight_set_load(const struct weights_config *config, struct e
     }
     if (!load_tensors(config, &set->shape, &tensors, error))
         goto fail;
-    digest_write(&set->shape, &tensors, set->digest);
+    if (!set_rules_load(config, &set->shape, 1, &set->rules, error))
+        goto fail;
+    digest_write(&set->shape, &tensors, &set->rules, set->digest);
     set->parameters = layer_tensors_count(&tensors);
     for (unsigned kind = LAYER_B_Q; kind <= LAYER_B_O; kind++)
         set->bias = set->bias || tensors.items[kind].rows;
@@ -153,10 +155,22 @@ bool weight_set_need(const struct weights_config *config, struct weight_set_need
         return false;
     }
     const struct layer_tensors all = layer_tensors_describe(&shape, ~0U);
+    size_t rules;
+    if (!set_rules_bytes(config, &shape, &rules, error)) {
+        name_file(config, error);
+        return false;
+    }
     if (!size_multiply(layer_tensors_count(&all), sizeof(float), &need->loaded) ||
-        !size_multiply(need->loaded, 2, &need->loading))
+        !size_multiply(need->loaded, 2, &need->loading) || !size_add(need->loading, rules, &need->loading) ||
+        !size_add(need->loaded, rules, &need->loaded))
         return error_out_of_memory(error);
     return true;
+}
+
+const struct attention_layer *weight_set_layer(const struct weight_set *set, const struct attention_rules *rules)
+{
+    (void)rules;
+    return set->layers[0];
 }
 
 struct weight_set *weight_set_hold(struct weight_set *set)
@@ -172,6 +186,7 @@ void weight_set_free(struct weight_set *set)
     for (size_t i = 0; i < set->num_layers; i++)
         attention_layer_free(set->layers[i]);
     free(set->layers);
+    set_rules_free(&set->rules);
     free(set->failure);
     free(set->source);
     free(set->name);

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "config/config.h"
 #include "engine/attention.h"
+#include "weights/set_rules.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -25,6 +26,7 @@ struct weight_set {
     size_t num_layers;
     struct attention_shape shape; /* of each layer */
     bool bias;                    /* any bias is there */
+    struct set_rules rules;       /* when ready: what it does where a request says nothing */
     size_t parameters;            /* numbers in matrices and biases */
     char digest[WEIGHT_SET_DIGEST_BYTES];
     struct timespec loaded_at; /* CLOCK_REALTIME */
@@ -45,6 +47,9 @@ struct weight_set_need {
     size_t loading, loaded;
 };
 bool weight_set_need(const struct weights_config *config, struct weight_set_need *need, struct error *error);
+
+/* The layer that computes under these rules (NULL: none). */
+const struct attention_layer *weight_set_layer(const struct weight_set *set, const struct attention_rules *rules);
 
 /* One more holder; each ends with weight_set_free. */
 struct weight_set *weight_set_hold(struct weight_set *set);

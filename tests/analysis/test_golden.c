@@ -78,7 +78,8 @@ START_TEST(golden)
     ck_assert_msg(
         importance_request_decode(&(struct request_body){BODY_JSON, body, strlen(body)}, &decoded, &request, &error),
         "%s", error.message);
-    ck_assert_msg(forward_request_check(&request.forward, &set->shape, &input, &error), "%s", error.message);
+    ck_assert_msg(forward_request_check(&request.forward, &set->shape, &set->rules.defaults, &input, &error), "%s",
+                  error.message);
     const size_t rows = input.batch * input.query_length, floats = rows * set->shape.d_model;
     struct forward_result result = {.output = malloc(floats * sizeof(float)),
                                     .heads = malloc(floats * sizeof(float)),
@@ -89,8 +90,9 @@ START_TEST(golden)
                                     .plan = request.prune_plan ? malloc(heads * sizeof(struct prune_step)) : NULL};
     struct arena arena = {0};
     size_t bytes, own;
-    ck_assert(forward_scratch_bytes(&set->shape, &inputs, 1, 1, &bytes));
-    ck_assert(importance_scratch_bytes(&set->shape, &input, request.method, request.prune_plan, 1, &own));
+    ck_assert(forward_scratch_bytes(&set->shape, &set->rules.defaults, &inputs, 1, 1, &bytes));
+    ck_assert(importance_scratch_bytes(&set->shape, &set->rules.defaults, &input, request.method, request.prune_plan, 1,
+                                       &own));
     ck_assert(arena_reserve(&arena, bytes + own));
     ck_assert(forward_run(set->layers[0], &inputs, &results, 1, &parallel_serial, &arena, &error));
     ck_assert_msg(

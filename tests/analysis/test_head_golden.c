@@ -118,7 +118,9 @@ static struct maps make_maps(const struct analysis_request *request, const json_
     };
     made.set = weight_set_load(&config, &error);
     ck_assert_msg(made.set != NULL, "%s", error.message);
-    ck_assert_msg(forward_request_check(&request->forward, &made.set->shape, &made.rule, &error), "%s", error.message);
+    ck_assert_msg(
+        forward_request_check(&request->forward, &made.set->shape, &made.set->rules.defaults, &made.rule, &error), "%s",
+        error.message);
     made.result = run_forward(made.set->layers[0], &made.rule);
     made.weights = made.result.attention;
     made.num_heads = made.set->shape.num_heads;

@@ -131,8 +131,9 @@ static void make_scene(struct scene *scene, const json_t *document, const char *
     };
     scene->set = weight_set_load(&config, &error);
     ck_assert_msg(scene->set != NULL, "%s", error.message);
-    ck_assert_msg(forward_request_check(&analysis->forward, &scene->set->shape, &scene->rule, &error), "%s",
-                  error.message);
+    ck_assert_msg(forward_request_check(&analysis->forward, &scene->set->shape, &scene->set->rules.defaults,
+                                        &scene->rule, &error),
+                  "%s", error.message);
     scene->result = run_forward(scene->set->layers[0], &scene->rule);
     scene->num_heads = scene->set->shape.num_heads;
     scene->d_v = scene->set->shape.d_v;

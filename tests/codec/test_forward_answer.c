@@ -18,8 +18,8 @@ static bool encode_into(struct scene *s, const char *weights, const char *digest
     struct answer_pieces pieces;
     ck_assert(arena_reserve(&arena, bytes));
     arena.capacity = bytes;
-    const bool right = forward_answer_compose(&s->request, &s->shape, &s->problem, &s->result, weights, digest, timing,
-                                              &parallel_serial, &arena, &pieces, error);
+    const bool right = forward_answer_compose(&s->request, &s->shape, &s->problem, &s->result, NULL, weights, digest,
+                                              timing, &parallel_serial, &arena, &pieces, error);
     if (right) {
         char *whole = malloc(pieces.most);
         const char *behind = answer_pieces_write(&pieces, answer_pieces_begin(), answer_pieces_behind(&pieces), whole);

@@ -20,7 +20,9 @@ static void decode(const char *body, struct forward_request *request)
 {
     struct error error;
     arena_for_body(&arena, strlen(body));
-    ck_assert_msg(forward_request_decode(&(struct request_body){BODY_JSON, body, strlen(body)}, &arena, request, &error), "%s: %s", body, error.message);
+    ck_assert_msg(
+        forward_request_decode(&(struct request_body){BODY_JSON, body, strlen(body)}, &arena, request, &error),
+        "%s: %s", body, error.message);
 }
 
 #define T1 "[0,0,0,0]"
@@ -69,7 +71,7 @@ START_TEST(test_right)
     struct error error;
     decode(RIGHT[_i].body, &q);
     memset(&problem, 0x55, sizeof problem);
-    ck_assert_msg(forward_request_check(&q, &SHAPE, &problem, &error), "%s: %s", RIGHT[_i].body, error.message);
+    ck_assert_msg(forward_request_check(&q, &SHAPE, NULL, &problem, &error), "%s: %s", RIGHT[_i].body, error.message);
     ck_assert_uint_eq(problem.batch, RIGHT[_i].batch);
     ck_assert_uint_eq(problem.query_length, RIGHT[_i].query_length);
     ck_assert_uint_eq(problem.key_length, RIGHT[_i].key_length);
@@ -132,7 +134,7 @@ START_TEST(test_wrong)
     decode(WRONG[_i].body, &q);
     memset(&problem, 0x55, sizeof problem);
     before = problem;
-    ck_assert_msg(!forward_request_check(&q, &SHAPE, &problem, &error), "%s was accepted", WRONG[_i].body);
+    ck_assert_msg(!forward_request_check(&q, &SHAPE, NULL, &problem, &error), "%s was accepted", WRONG[_i].body);
     expect_error(&error, ERROR_INVALID, WRONG[_i].pointer, WRONG[_i].words, WRONG[_i].body);
     ck_assert(memcmp(&before, &problem, sizeof problem) == 0);
 }
@@ -167,7 +169,7 @@ START_TEST(test_many_heads)
     q.n_include_heads = 10000;
     heads[CASES[_i].at[0]] = CASES[_i].to[0];
     heads[CASES[_i].at[1]] = CASES[_i].to[1];
-    ck_assert(forward_request_check(&q, &shape, &problem, &error) == !CASES[_i].pointer);
+    ck_assert(forward_request_check(&q, &shape, NULL, &problem, &error) == !CASES[_i].pointer);
     if (CASES[_i].pointer)
         expect_error(&error, ERROR_INVALID, CASES[_i].pointer, CASES[_i].words, "many heads");
     free(heads);

@@ -30,8 +30,8 @@ static void compose(struct scene *s, const char *weights, const char *digest, st
     ck_assert(arena_reserve(&file->arena, memory));
     file->arena.capacity = memory;
     ck_assert(forward_tensors_bytes(&s->request, &s->shape, &s->problem, &predicted, &error));
-    ck_assert_msg(forward_tensors_compose(&s->request, &s->shape, &s->problem, &s->result, weights, digest, &TIMING,
-                                          &parallel_serial, &file->arena, &file->pieces, &error),
+    ck_assert_msg(forward_tensors_compose(&s->request, &s->shape, &s->problem, &s->result, NULL, weights, digest,
+                                          &TIMING, &parallel_serial, &file->arena, &file->pieces, &error),
                   "%s", error.message);
     ck_assert(file->pieces.raw && file->pieces.exact);
     ck_assert_uint_le(file->pieces.most, predicted);
@@ -250,7 +250,7 @@ START_TEST(little_memory)
         if (less)
             ck_assert(arena_reserve(&arena, less));
         arena.capacity = less;
-        ck_assert(!forward_tensors_compose(&s.request, &s.shape, &s.problem, &s.result, "demo", "abc", &TIMING,
+        ck_assert(!forward_tensors_compose(&s.request, &s.shape, &s.problem, &s.result, NULL, "demo", "abc", &TIMING,
                                            &parallel_serial, &arena, &pieces, &error));
         ck_assert_int_eq(error.code, ERROR_OUT_OF_MEMORY);
         arena_free(&arena);

@@ -83,8 +83,8 @@ static bool run(struct arena *arena, struct arena *composed, struct error *error
         .output = (float *)zeros, .attention = (float *)zeros, .heads = (float *)zeros, .value = (float *)zeros};
     if (!forward_request_decode(&(struct request_body){BODY_JSON, REQUEST, sizeof REQUEST - 1}, arena, &request,
                                 error) ||
-        !forward_request_check(&request, &SHAPE, &problem, error) ||
-        !forward_answer_compose(&request, &SHAPE, &problem, &result, "demo", "digest", &timing, &parallel_serial,
+        !forward_request_check(&request, &SHAPE, NULL, &problem, error) ||
+        !forward_answer_compose(&request, &SHAPE, &problem, &result, NULL, "demo", "digest", &timing, &parallel_serial,
                                 composed, &pieces, error) ||
         pieces.most > sizeof text)
         return false;
@@ -106,7 +106,7 @@ static bool run_importance(struct arena *arena, struct text *text, struct error 
     struct forward_input problem;
     return importance_request_decode(&(struct request_body){BODY_JSON, BODY, sizeof BODY - 1}, arena, &request,
                                      error) &&
-           forward_request_check(&request.forward, &SHAPE, &problem, error) &&
+           forward_request_check(&request.forward, &SHAPE, NULL, &problem, error) &&
            importance_answer_encode(&request, 2, &found, "demo", "digest", text, error);
 }
 
@@ -151,8 +151,8 @@ static bool run_oip(struct arena *arena, struct arena *composed, struct error *e
     size_t json_length;
     memcpy(body, JSON, sizeof JSON - 1);
     if (!oip_request_decode(body, sizeof body, sizeof JSON - 1, arena, &request, error) ||
-        !forward_request_check(&request.forward, &SHAPE, &problem, error) ||
-        !oip_answer_compose(&request, &SHAPE, &problem, &result, &model, &parallel_serial, composed, &pieces,
+        !forward_request_check(&request.forward, &SHAPE, NULL, &problem, error) ||
+        !oip_answer_compose(&request, &SHAPE, &problem, &result, NULL, &model, &parallel_serial, composed, &pieces,
                             &json_length, error) ||
         pieces.most > sizeof text)
         return false;

@@ -44,8 +44,8 @@ static bool answer(const struct oip_request *request, const struct forward_input
     ck_assert(arena_reserve(&arena, oip_answer_memory(request, &SHAPE, problem)));
     arena.capacity = oip_answer_memory(request, &SHAPE, problem);
     ck_assert(oip_answer_bytes(request, &SHAPE, problem, &bytes, error));
-    const bool right = oip_answer_compose(request, &SHAPE, problem, result, &MODEL, &parallel_serial, &arena, &pieces,
-                                          json_length, error);
+    const bool right = oip_answer_compose(request, &SHAPE, problem, result, NULL, &MODEL, &parallel_serial, &arena,
+                                          &pieces, json_length, error);
     if (right) {
         ck_assert_uint_le(pieces.most, bytes);
         ck_assert_uint_le(pieces.least, pieces.most);
@@ -217,7 +217,7 @@ START_TEST(test_memory)
     for (;; capacity += ARENA_ALIGNMENT) {
         arena.capacity = capacity;
         arena.used = 0;
-        if (oip_answer_compose(&request, &SHAPE, &PROBLEM, &result, &MODEL, &parallel_serial, &arena, &pieces,
+        if (oip_answer_compose(&request, &SHAPE, &PROBLEM, &result, NULL, &MODEL, &parallel_serial, &arena, &pieces,
                                &json_length, &error))
             break;
         ck_assert_int_eq(error.code, ERROR_OUT_OF_MEMORY);

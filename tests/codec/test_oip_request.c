@@ -412,7 +412,7 @@ START_TEST(test_places)
         struct forward_input problem;
         struct error error;
         accept(cases[i].json, &request);
-        ck_assert(!forward_request_check(&request.forward, &shape, &problem, &error));
+        ck_assert(!forward_request_check(&request.forward, &shape, NULL, &problem, &error));
         oip_request_place(&request, &error);
         expect_error(&error, ERROR_INVALID, cases[i].pointer, NULL, cases[i].json);
     }

@@ -26,8 +26,8 @@ static void answer(const struct forward_request *request, const struct forward_i
     const struct forward_result result = {
         .output = zeros, .attention = zeros, .heads = zeros, .query = zeros, .key = zeros, .value = zeros};
     check(arena_reserve(&arena, forward_answer_memory(request, &SHAPE, problem)));
-    check(forward_answer_compose(request, &SHAPE, problem, &result, "name", "digest", &timing, &parallel_serial, &arena,
-                                 &pieces, &error));
+    check(forward_answer_compose(request, &SHAPE, problem, &result, NULL, "name", "digest", &timing, &parallel_serial,
+                                 &arena, &pieces, &error));
     check(pieces.most <= bytes);
     char *text = malloc(pieces.most);
     const char *behind = answer_pieces_write(&pieces, answer_pieces_begin(), answer_pieces_behind(&pieces), text);
@@ -60,7 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         json_loadb((const char *)data, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
     check(root != NULL);
     json_decref(root);
-    if (forward_request_check(&request, &SHAPE, &problem, &error)) {
+    if (forward_request_check(&request, &SHAPE, NULL, &problem, &error)) {
         touch(&request, &problem);
         answer(&request, &problem);
     }

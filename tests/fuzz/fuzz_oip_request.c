@@ -54,8 +54,8 @@ static void answer(const struct oip_request *request, const struct forward_input
     const size_t memory = oip_answer_memory(request, &SHAPE, problem);
     check(arena_reserve(&arena, memory));
     arena.capacity = memory;
-    check(oip_answer_compose(request, &SHAPE, problem, &result, &model, &parallel_serial, &arena, &pieces, &json_length,
-                             &error));
+    check(oip_answer_compose(request, &SHAPE, problem, &result, NULL, &model, &parallel_serial, &arena, &pieces,
+                             &json_length, &error));
     check(pieces.most <= bytes);
     char *text = malloc(pieces.most);
     const char *behind = answer_pieces_write(&pieces, answer_pieces_begin(), answer_pieces_behind(&pieces), text);
@@ -86,7 +86,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else {
         check(arena.used <= forward_request_decoded_bytes(length));
         check(request.n_outputs >= 1 && request.n_outputs <= OIP_OUTPUT_COUNT);
-        if (forward_request_check(&request.forward, &SHAPE, &problem, &error)) {
+        if (forward_request_check(&request.forward, &SHAPE, NULL, &problem, &error)) {
             touch(&request.forward, &problem);
             answer(&request, &problem);
         } else {

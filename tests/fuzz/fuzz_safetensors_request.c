@@ -55,7 +55,7 @@ static void answer(const struct forward_request *request, const struct forward_i
     const struct forward_result result = {
         .output = zeros, .attention = zeros, .heads = zeros, .query = zeros, .key = zeros, .value = zeros};
     check(arena_reserve(&arena, forward_tensors_memory(request, &SHAPE, problem)));
-    check(forward_tensors_compose(request, &SHAPE, problem, &result, "name", "digest", &timing, &parallel_serial,
+    check(forward_tensors_compose(request, &SHAPE, problem, &result, NULL, "name", "digest", &timing, &parallel_serial,
                                   &arena, &pieces, &error));
     check(pieces.most <= bytes && pieces.raw && pieces.exact);
     char *text = malloc(pieces.most);
@@ -101,7 +101,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check(arena.used == 0 && !request.input.data && !request.weights);
     } else {
         check(arena.used <= forward_request_decoded_bytes(size));
-        if (forward_request_check(&request, &SHAPE, &problem, &error)) {
+        if (forward_request_check(&request, &SHAPE, NULL, &problem, &error)) {
             touch(&request, &problem);
             answer(&request, &problem);
         }
