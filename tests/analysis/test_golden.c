@@ -90,9 +90,8 @@ START_TEST(golden)
                                     .plan = request.prune_plan ? malloc(heads * sizeof(struct prune_step)) : NULL};
     struct arena arena = {0};
     size_t bytes, own;
-    ck_assert(forward_scratch_bytes(&set->shape, &set->rules.defaults, &inputs, 1, 1, &bytes));
-    ck_assert(importance_scratch_bytes(&set->shape, &set->rules.defaults, &input, request.method, request.prune_plan, 1,
-                                       &own));
+    ck_assert(forward_scratch_bytes(&set->shape, &inputs, 1, 1, &bytes));
+    ck_assert(importance_scratch_bytes(&set->shape, &input, request.method, request.prune_plan, 1, &own));
     ck_assert(arena_reserve(&arena, bytes + own));
     ck_assert(forward_run(set->layers[0], &inputs, &results, 1, &parallel_serial, &arena, &error));
     ck_assert_msg(

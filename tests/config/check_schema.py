@@ -105,11 +105,15 @@ def main():
         entry.update(members)
         return {"weights": [{k: v for k, v in entry.items() if v is not None}]}
 
-    for right in ({}, {"weights": []}, changed(NUMPY), changed(SAFETENSORS), {"listen": ["[::1]:80", "localhost:0"]}, {"admin": {"listen": "127.0.0.1:1"}}, {"cors": {"allowed_origins": ["http://localhost:3000"]}},
+    RULES = {"causal": True, "position": {"kind": "rope", "dims": 4, "scaling": {"kind": "linear", "factor": 2}}, "pattern": {"kind": "window", "left": 2, "right": 0, "global": [0]},
+             "low_rank": {"kind": "nystrom", "landmarks": 4}, "keep_heads": {"mass": 0.5, "by": "importance"}, "dropout": {"rate": 0.1}, "head_importance": [[0.1, 2]]}
+    for right in ({}, {"weights": []}, changed(NUMPY, **RULES), changed(SAFETENSORS, position={"kind": "t5", "R": "rel"}), changed(NUMPY), changed(SAFETENSORS), {"listen": ["[::1]:80", "localhost:0"]}, {"admin": {"listen": "127.0.0.1:1"}}, {"cors": {"allowed_origins": ["http://localhost:3000"]}},
                   changed(SAFETENSORS, tensors={"W_Q": "{head}", "W_K": "k", "W_V": "v", "W_O": "o"})):
         for error in validator.iter_errors(right):
             faults.append("%s is refused: %s" % (json.dumps(right), error.message))
-    for wrong in ({"servers": {}}, {"server": {"worker": 1}}, {"server": {"workers": 1.5}}, {"server": {"workers": -1}}, {"log": {"level": "loud"}},
+    for wrong in (changed(NUMPY, pattern={"kind": "window", "left": 2}), changed(NUMPY, pattern={"kind": "top_k", "k": 2, "global": [0]}), changed(NUMPY, position={"kind": "ropee"}),
+                  changed(NUMPY, keep_heads={"count": 1, "mass": 1}), changed(NUMPY, dropout={"rate": 1}), changed(NUMPY, dropout={}), changed(NUMPY, head_importance=[-1]), changed(NUMPY, low_rank={"kind": "svd"}),
+                  changed(SAFETENSORS, position={"kind": "learned", "P": [[1]]}), {"servers": {}}, {"server": {"worker": 1}}, {"server": {"workers": 1.5}}, {"server": {"workers": -1}}, {"log": {"level": "loud"}},
                   {"listen": []}, {"listen": ["8080"]}, {"admin": {"listen": "a"}}, {"cors": {"allowed_origins": ["https://a.example/"]}}, [],
                   changed(NUMPY, name=None), changed(NUMPY, source=None), changed(NUMPY, source="numpi"), changed(NUMPY, sede=1),
                   changed(NUMPY, path="p"), changed(NUMPY, d_model=None), changed(NUMPY, name="a b"), changed(SAFETENSORS, seed=1),
