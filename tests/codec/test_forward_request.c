@@ -170,7 +170,6 @@ static const struct {
     {"{" IN ",\"attention_mask\":[[[[1]]]]}", ERROR_INVALID, "/attention_mask", "4 3"},
     {"{" IN ",\"attention_mask\":[[1,1,2,1]]}", ERROR_INVALID, "/attention_mask/0/2", "2"},
     {"{" IN ",\"causal\":1}", ERROR_INVALID, "/causal", "number"},
-    {"{" IN ",\"causal\":null}", ERROR_INVALID, "/causal", "null"},
     {"{" IN ",\"id\":1.0}", ERROR_INVALID, "/id", "integer"},
     {"{" IN ",\"id\":1e2}", ERROR_INVALID, "/id", "integer"},
     {"{" IN ",\"id\":null}", ERROR_INVALID, "/id", "null string integer"},
@@ -331,7 +330,7 @@ START_TEST(test_decoded_bytes)
 {
     ck_assert_uint_eq(forward_request_decoded_bytes(SIZE_MAX / 2 + 1), SIZE_MAX);
     ck_assert_uint_eq(forward_request_decoded_bytes(SIZE_MAX / 2), SIZE_MAX);
-    ck_assert_uint_le(forward_request_decoded_bytes(10000000), 20002000);
+    ck_assert_uint_le(forward_request_decoded_bytes(10000000), 20004000);
 }
 END_TEST
 

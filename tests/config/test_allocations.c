@@ -12,7 +12,8 @@
 
 static const char right[] =
     "{\"listen\": [\"127.0.0.1:1\", \"[::1]:2\"], \"default_weights\": \"s\",\n"
-    "\"weights\": [{\"name\": \"n\", \"source\": \"numpy\", \"d_model\": 8, \"num_heads\": 2},\n"
+    "\"weights\": [{\"name\": \"n\", \"source\": \"numpy\", \"d_model\": 8, \"num_heads\": 2,\n"
+    "\"pattern\": {\"kind\": \"block\", \"size\": 2}, \"head_importance\": [1, 2]},\n"
     "{\"name\": \"s\", \"source\": \"safetensors\", \"path\": \"p\", \"num_heads\": 2, \"layout\": \"out_in\",\n"
     "\"tensors\": {\"W_QKV\": \"q\", \"W_O\": \"o\", \"b_O\": \"b\"}}],\n"
     "\"log\": {\"level\": \"error\"}, \"tls\": {\"key_file\": null}}";

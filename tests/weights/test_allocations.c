@@ -7,6 +7,7 @@
 #include "model_file.h"
 #include "weights/registry.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,6 +61,26 @@ START_TEST(safetensors)
     struct weights_config config;
     layer_write(&layer, &forms[_i], "allocations.safetensors", &config);
     ck_assert_uint_gt(load_failing(&config), 10);
+    layer_config_free(&config);
+    layer_free(&layer);
+}
+END_TEST
+
+/* Rules with a table that is a tensor of the file, positions, texts and numbers. */
+START_TEST(rules)
+{
+    static const struct layer_form form = {"F32", LAYOUT_IN_OUT, false, false, false};
+    struct made_layer layer = layer_make(&grouped, ALL_BIASES, 8);
+    struct weights_config config;
+    char position[256], pattern[] = "{\"kind\":\"block\",\"size\":2,\"global\":[3,1]}",
+                        keep[] = "{\"count\":1,\"by\":\"importance\"}", importance[] = "[1,2,3,4]";
+    layer_write(&layer, &form, "rules.safetensors", &config);
+    snprintf(position, sizeof position, "{\"kind\":\"learned\",\"P\":\"%s\"}", config.tensors[TENSOR_W_O]);
+    config.position = (struct weights_text){position, strlen(position), 1};
+    config.pattern = (struct weights_text){pattern, strlen(pattern), 1};
+    config.keep_heads = (struct weights_text){keep, strlen(keep), 1};
+    config.head_importance = (struct weights_text){importance, strlen(importance), 1};
+    ck_assert_uint_gt(load_failing(&config), 20);
     layer_config_free(&config);
     layer_free(&layer);
 }
@@ -126,6 +147,7 @@ Suite *suite(void)
     tcase_add_unchecked_fixture(tcase, start, model_folder_remove);
     tcase_add_test(tcase, numpy);
     tcase_add_loop_test(tcase, safetensors, 0, 2);
+    tcase_add_test(tcase, rules);
     tcase_add_test(tcase, a_tensor_that_is_missing);
     tcase_add_test(tcase, all_sets);
     suite_add_tcase(suite, tcase);
