@@ -208,6 +208,10 @@ def check_examples(server, document):
                     continue
                 check(body.get("id") == request.get("id"), place, "id %r for %r" % (body.get("id"), request.get("id")))
                 wanted = request.get("return", ["output", "attention"])
+                if request.get("dropout") and "output" in wanted:
+                    wanted = wanted + ["output_std"]
+                if request.get("keep_heads"):
+                    wanted = wanted + ["heads_used"]
                 check(set(body["shapes"]) == set(wanted), place, "shapes of %s for %s" % (sorted(body["shapes"]), wanted))
                 for name in wanted:
                     tensor = body.get(name)
@@ -318,6 +322,10 @@ def bad_requests():
     yield "a string among numbers", of(input=[row[:63] + ["1"]]), json_type, 422, "/input/0/63"
     yield "a number beyond float32", of(input=[row[:63] + [1e39]]), json_type, 422, "/input/0/63"
     yield "head 99", of(input=[row], include_heads=[99]), json_type, 422, "/include_heads/0"
+    yield "a pattern of no kind", of(input=[row], pattern={"kind": "windw"}), json_type, 422, "/pattern/kind"
+    yield "half a window", of(input=[row], pattern={"kind": "window", "left": 1}), json_type, 422, "/pattern"
+    yield "half a position", of(input=[row], position_ids=[0.5]), json_type, 422, "/position_ids/0"
+    yield "more heads than there are", of(input=[row], keep_heads={"count": 9}), json_type, 422, "/keep_heads/count"
     yield "too many decimals", of(input=[row], decimals=10), json_type, 422, "/decimals"
     yield "input beside query", of(input=[row], query=[row]), json_type, 422, None
 
