@@ -17,7 +17,8 @@
 
 /* Every row of an internal matrix is padded to a multiple of this many floats: the widest vector (64 bytes), so that no
  * kernel needs a scalar tail inside them and memory needs are the same for all instruction sets. */
-#define KERNEL_PAD ((size_t)16)
+#define KERNEL_PAD         ((size_t)16)
+#define KERNEL_PAD_DOUBLES (KERNEL_PAD / 2)
 
 static inline size_t kernel_padded(size_t columns)
 {
@@ -82,6 +83,16 @@ struct kernels {
     /* The same for n_rows rows, each with its own factor. */
     void (*scale_rows)(float *to /* [n_rows, count] */, size_t to_stride, const float *from /* [n_rows, count] */,
                        size_t from_stride, size_t n_rows, size_t count, const float *factors /* [n_rows] */);
+    /* to[i] = from[i], or 0 where the weight of key first_key + i is dropped: where u >> 8 < limit (at most 2^24), u
+     * being element j % 4 of Philox4x32-10 at the counter {counter[0], counter[1], counter[2], j / 4}, j that key. Any
+     * alignment; they may be the same. */
+    void (*drop)(float *to, const float *from, size_t count, uint32_t first_key, const uint32_t counter[3],
+                 const uint32_t key[2], uint32_t limit);
+    /* C = A B in float64, nothing packed: each element is one chain of multiply-adds in order of depth. B and C are
+     * aligned to 64 bytes; their strides, and columns, are multiples of KERNEL_PAD_DOUBLES. C is neither A nor B. */
+    void (*multiply_double)(const double *a /* [rows, depth] */, size_t a_stride, const double *b /* [depth, columns] */,
+                            size_t b_stride, double *c /* [rows, columns] */, size_t c_stride, size_t rows, size_t depth,
+                            size_t columns);
 };
 
 /* X(identifier, name): the variants built for this processor family, best first. */
