@@ -100,28 +100,34 @@ static void run_gemm(void *context)
     g->kernels->multiply(&g->product, 0, g->rows, 0, g->product.columns);
 }
 
-static void measure_gemm(size_t rows, size_t depth, size_t columns, double bound)
+static void create_gemm(struct gemm *g, struct arena *arena, size_t rows, size_t depth, size_t columns)
 {
     const struct kernels *kernels = kernels_chosen();
-    struct arena arena;
-    reserve(&arena, depth * columns + depth * kernel_padded(columns) + rows * (depth + columns));
-    const float *b = random_floats(&arena, depth * columns, 1);
-    float *packed = floats(&arena, depth * kernel_padded(columns));
+    reserve(arena, depth * columns + depth * kernel_padded(columns) + rows * (depth + columns));
+    const float *b = random_floats(arena, depth * columns, 1);
+    float *packed = floats(arena, depth * kernel_padded(columns));
     kernels->pack(b, columns, depth, columns, packed);
-    struct gemm g = {kernels,
-                     {.depth = depth,
-                      .columns = columns,
-                      .a = random_floats(&arena, rows * depth, 1),
-                      .a_stride = depth,
-                      .b = packed,
-                      .b_depth = depth,
-                      .scale = 1,
-                      .c = floats(&arena, rows * columns),
-                      .c_stride = columns},
-                     rows};
+    *g = (struct gemm){kernels,
+                       {.depth = depth,
+                        .columns = columns,
+                        .a = random_floats(arena, rows * depth, 1),
+                        .a_stride = depth,
+                        .b = packed,
+                        .b_depth = depth,
+                        .scale = 1,
+                        .c = floats(arena, rows * columns),
+                        .c_stride = columns},
+                       rows};
+}
+
+static void measure_gemm(size_t rows, size_t depth, size_t columns, double bound)
+{
+    struct arena arena;
+    struct gemm g;
+    create_gemm(&g, &arena, rows, depth, columns);
     struct contender c[] = {
         {.run = run_gemm, .context = &g, .flop = 2.0 * (double)rows * (double)depth * (double)columns},
-        peak_contender(kernels->name)};
+        peak_contender(g.kernels->name)};
     const size_t rounds = measure(c, 2, SECONDS);
     char what[80];
     snprintf(what, sizeof what, "%zu rows x [%zu, %zu], share of the peak", rows, depth, columns);
@@ -409,12 +415,68 @@ static void patterns(void)
     measure_pattern("top_k 64", &(struct pattern_rule){.kind = PATTERN_TOP_K, .k = 64}, 0);
 }
 
+/* The same, under another rule. */
+static void under_rules(struct run *other, const struct run *run, const struct attention_rules *rules)
+{
+    without_maps(other, run);
+    other->input.rules = rules;
+}
+
+/* Attention alone, without maps, from landmarks against from all tokens. */
+static void nystrom(void)
+{
+    static const struct attention_rules rules = {.low_rank = {LOW_RANK_NYSTROM, .landmarks = 64, .iterations = 6},
+                                                 .num_layers = 1};
+    struct run full, low;
+    run_create(&full, &(struct shape){1, 4096, 768, 12}, false);
+    full.result.attention = NULL;
+    under_rules(&low, &full, &rules);
+    struct contender c[] = {forward_contender(&low), forward_contender(&full)};
+    const size_t rounds = measure(c, 2, 6 * SECONDS);
+    print_row("nystrom", "1,4096,768,12 attention, 64 landmarks / all tokens", measured_ratio(&c[0], &c[1], rounds),
+              "<=", 1.0 / 14);
+    arena_free(&low.scratch);
+    run_free(&full);
+}
+
+/* Samples of attention and the output projection against so many times attention and output projection alone, which are
+ * what a forward takes beyond the projections of queries, keys and values. */
+static void dropout(void)
+{
+    enum { SAMPLES = 32 };
+    static const struct attention_rules rules = {.dropout = {.samples = SAMPLES, .rate = 0.1}, .num_layers = 1};
+    const struct shape shape = {1, 128, 768, 12};
+    struct run plain, sampled, attention;
+    run_create(&plain, &shape, true);
+    plain.result.attention = NULL;
+    under_rules(&sampled, &plain, &rules);
+    run_create(&attention, &shape, false);
+    attention.result.attention = NULL;
+    struct gemm out;
+    struct arena memory;
+    create_gemm(&out, &memory, shape.length, shape.d_model, shape.d_model);
+    struct contender c[] = {forward_contender(&sampled),
+                            forward_contender(&plain),
+                            forward_contender(&attention),
+                            {.run = run_gemm, .context = &out}};
+    const size_t rounds = measure(c, 4, 4 * SECONDS);
+    const double extra = measured_seconds(&c[0], rounds).median - measured_seconds(&c[1], rounds).median,
+                 alone = measured_seconds(&c[2], rounds).median + measured_seconds(&c[3], rounds).median;
+    const double ratio = extra / (SAMPLES * alone);
+    print_row("dropout", "1,128,768,12: 32 samples / 32 times what they repeat", (struct spread){ratio, ratio, ratio},
+              "<=", 1.15);
+    arena_free(&sampled.scratch);
+    run_free(&plain);
+    run_free(&attention);
+    arena_free(&memory);
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
-} sections[] = {{"gemm", gemm},        {"gemm_odd", gemm_odd},   {"forward", forward},
-                {"causal", causal},    {"padding", padding},     {"isa", isa},
-                {"heads", head_sizes}, {"long", long_sequences}, {"pattern", patterns}};
+} sections[] = {{"gemm", gemm},        {"gemm_odd", gemm_odd}, {"forward", forward},  {"causal", causal},
+                {"padding", padding},  {"isa", isa},           {"heads", head_sizes}, {"long", long_sequences},
+                {"pattern", patterns}, {"nystrom", nystrom},   {"dropout", dropout}};
 enum { SECTIONS = sizeof sections / sizeof *sections };
 
 static bool is_wanted(const char *name, int argc, char **argv)

@@ -16,13 +16,15 @@
  * read less often, though the tile leaves L2 where keys are many. */
 #define OBSERVED_TILE_ROWS ((size_t)48)
 
-enum { ARRAYS = 9 };
+enum { ARRAYS = 11 };
 
 static bool lane_arrays(const struct attention_shape *shape, const struct batch_extent *extent, size_t bytes[ARRAYS])
 {
     const size_t padded_keys = kernel_padded(extent->longest_keys), padded_d_v = kernel_padded(shape->d_v),
                  element = sizeof(float);
     const size_t row = extent->holes ? padded_keys : 0;
+    const size_t dropped = dropout_wanted(extent->rules) ? extent->tile_floats : 0,
+                 kept_row = dropped && extent->holes ? extent->longest_positions : 0;
     return tensor_bytes((size_t[]){shape->d_k, padded_keys}, 2, element, &bytes[0]) &&
            tensor_bytes((size_t[]){extent->longest_keys, padded_d_v}, 2, element, &bytes[1]) &&
            tensor_bytes((size_t[]){extent->lane_tiles, extent->tile_floats}, 2, element, &bytes[2]) &&
@@ -30,7 +32,8 @@ static bool lane_arrays(const struct attention_shape *shape, const struct batch_
            tensor_bytes((size_t[]){extent->lane_tiles, kernel_padded(extent->tile_rows)}, 2, element, &bytes[4]) &&
            tensor_bytes(&row, 1, element, &bytes[5]) && tensor_bytes(&row, 1, element, &bytes[6]) &&
            tensor_bytes((size_t[]){extent->lane_tiles, kernel_padded(extent->tile_rows)}, 2, element, &bytes[7]) &&
-           sparse_lane_bytes(extent, &bytes[8]);
+           tensor_bytes(&dropped, 1, element, &bytes[8]) && tensor_bytes(&kept_row, 1, element, &bytes[9]) &&
+           sparse_lane_bytes(extent, &bytes[10]);
 }
 
 bool attend_lane_bytes(const struct attention_shape *shape, const struct batch_extent *extent, size_t *bytes)
@@ -57,8 +60,8 @@ static void open_lane(const struct batch *batch, unsigned lane)
     struct arena memory = {.base = batch->lanes + lane * batch->lane_bytes, .capacity = batch->lane_bytes};
     struct lane *l = arena_take(&memory, sizeof *l);
     *l = (struct lane){.packed_sequence = SIZE_MAX};
-    float **const arrays[ARRAYS - 1] = {&l->key_panels, &l->value_panels, &l->tile,    &l->z,
-                                        &l->inverse,    &l->bias_row,     &l->map_row, &l->logs};
+    float **const arrays[ARRAYS - 1] = {&l->key_panels, &l->value_panels, &l->tile, &l->z,       &l->inverse,
+                                        &l->bias_row,   &l->map_row,      &l->logs, &l->dropped, &l->kept_row};
     for (size_t i = 0; i < ARRAYS - 1; i++)
         *arrays[i] = arena_take(&memory, bytes[i]);
     if (bytes[ARRAYS - 1] > 0)
@@ -132,8 +135,7 @@ size_t attend_whole_vectors(const struct kernels *kernels, size_t columns)
     return (columns + kernels->vector_floats - 1) / kernels->vector_floats * kernels->vector_floats;
 }
 
-/* The tile: scale * query key^T. */
-static void score(const struct block *b)
+void attend_score(const struct block *b)
 {
     const struct batch *batch = b->batch;
     const struct attention_shape *shape = &batch->layer->shape;
@@ -188,7 +190,7 @@ static size_t keys_to_keep(const struct sequence *s)
 
 /* The tile's scores become unnormalised weights; the rows' 1 / sum is kept beside. A row without an allowed key gets 0,
  * so that all that comes of it is 0. */
-static void weigh(const struct block *b)
+void attend_weigh(const struct block *b)
 {
     const struct kernels *kernels = b->batch->layer->kernels;
     const struct sequence *s = b->sequence;
@@ -290,7 +292,7 @@ static void write_maps(const struct block *b)
 }
 
 /* Weights times values, normalised, to z [n_rows, d_v]. */
-static void mix_values(const struct block *b, const struct rows *z)
+void attend_mix(const struct block *b, const struct rows *z)
 {
     const struct attention_shape *shape = &b->batch->layer->shape;
     const struct kernels *kernels = b->batch->layer->kernels;
@@ -328,17 +330,16 @@ static void write_heads(const struct block *b)
 }
 
 /* This head's columns of the rows that the output projection reads. */
-static struct rows gated_rows(const struct block *b)
+struct rows attend_gated_rows(const struct block *b, const struct rows *heads)
 {
-    const struct rows *heads = &b->batch->heads;
     const size_t row = b->sequence->query_start + b->first_row;
     return (struct rows){heads->data + row * heads->stride + b->head * b->batch->layer->shape.d_v, heads->stride};
 }
 
 /* A gate of 0 leaves the head out whatever its values. */
-static void write_gated(const struct block *b, float gate)
+void attend_write_gated(const struct block *b, float gate, const struct rows *heads)
 {
-    const struct rows gated = gated_rows(b);
+    const struct rows gated = attend_gated_rows(b, heads);
     const size_t d_v = b->batch->layer->shape.d_v, z_stride = kernel_padded(d_v);
     for (size_t i = 0; i < b->n_rows; i++) {
         float *to = gated.data + i * gated.stride;
@@ -362,24 +363,28 @@ void attend_block(const struct block *b)
     const bool map_wanted = included && r->attention, head_wanted = included && r->heads;
     const float *head_mask = b->sequence->input->head_mask;
     const float gate = head_mask ? head_mask[b->head] : 1;
+    if (b->batch->dropout) {
+        attend_samples(b, gate);
+        return;
+    }
     const bool gated_wanted = r->output && b->batch->heads.data, z_wanted = head_wanted || (gated_wanted && gate != 0);
     if (map_wanted || z_wanted || b->sequence->observed) {
-        score(b);
-        weigh(b);
+        attend_score(b);
+        attend_weigh(b);
     }
     if (map_wanted)
         write_maps(b);
     if (gated_wanted && gate == 1 && !head_wanted) {
-        const struct rows gated = gated_rows(b);
-        mix_values(b, &gated);
+        const struct rows gated = attend_gated_rows(b, &b->batch->heads);
+        attend_mix(b, &gated);
         return;
     }
     if (z_wanted)
-        mix_values(b, &(struct rows){b->lane->z, kernel_padded(b->batch->layer->shape.d_v)});
+        attend_mix(b, &(struct rows){b->lane->z, kernel_padded(b->batch->layer->shape.d_v)});
     if (head_wanted)
         write_heads(b);
     if (gated_wanted)
-        write_gated(b, gate);
+        attend_write_gated(b, gate, &b->batch->heads);
 }
 
 /* All heads of some rows, for the observer. */

@@ -18,6 +18,8 @@ struct lane {
     float *inverse;                         /* [lane_tiles][kernel_padded(tile_rows)]: 1 / sum of the row's weights */
     float *logs;                            /* the same; sum of weight * ln weight: for observers */
     float *bias_row, *map_row;              /* [n_keys]; NULL unless a sequence has holes */
+    float *dropped;                         /* a tile of which weights are dropped; NULL without dropout */
+    float *kept_row;                        /* [key_length] with dropout, where a sequence has holes; else NULL */
     struct sparse_lane *sparse;             /* NULL unless there is a sparse pattern */
 };
 
@@ -45,9 +47,24 @@ const float *attend_bias_of_row(const struct block *b, size_t row);
  * overflowed to -infinity, which is to be reported, not to be taken for a mask. */
 float attend_empty_row(const float *bias /* [n_keys] or NULL */, const uint8_t *allowed /* [n_keys] or NULL */,
                        size_t n_keys);
+/* The tile: scale * query key^T. */
+void attend_score(const struct block *b);
+/* The tile's scores become unnormalised weights; the rows' 1 / sum is kept beside. A row without an allowed key gets 0,
+ * so that all that comes of it is 0. */
+void attend_weigh(const struct block *b);
+/* Weights times values, normalised, to z [n_rows, d_v]. */
+void attend_mix(const struct block *b, const struct rows *z);
+/* The head's columns of the block's rows of `heads`, a matrix that the output projection reads; and these, filled from
+ * the lane's z. A gate of 0 leaves the head out whatever its values. */
+struct rows attend_gated_rows(const struct block *b, const struct rows *heads);
+void attend_write_gated(const struct block *b, float gate, const struct rows *heads);
 /* All that is wanted of a block of rows of a head. */
 void attend_block(const struct block *b);
 size_t attend_whole_vectors(const struct kernels *kernels, size_t columns);
+
+/* attend_dropout.c: the block's rows in each sample of batch->dropout. With a rate of 0 they have the bits of what is
+ * without it. */
+void attend_samples(const struct block *b, float gate);
 
 /* attend_sparse.c: the same steps for tiles that are planned, and units of all heads. */
 

@@ -4,6 +4,7 @@
 
 #include "base/size.h"
 #include "engine/attend_plan.h"
+#include "engine/low_rank.h"
 
 #include <string.h>
 
@@ -64,7 +65,6 @@ static bool extend_sparse(struct batch_extent *extent, const struct attention_sh
                           const struct forward_input *input, size_t n_queries, size_t n_keys)
 {
     size_t panels;
-    extent->longest_positions = size_max(extent->longest_positions, input->key_length);
     extent->sparse_floats = size_max(extent->sparse_floats, batch_sparse_floats(n_queries, n_keys));
     extent->tile_floats = size_max(extent->tile_floats, extent->sparse_floats);
     extent->tile_rows = size_max(extent->tile_rows, PLAN_ROWS_MOST);
@@ -89,12 +89,10 @@ static bool extend_observed(struct batch_extent *extent, const struct attention_
            size_add(extent->panel_floats, panels, &extent->panel_floats);
 }
 
-/* Adds a sequence of n_queries rows that attend to n_keys. */
-static bool extend(struct batch_extent *extent, size_t n_queries, size_t n_keys)
+/* Makes room for tiles of n_queries rows that attend to n_keys. */
+static bool extend_tiles(struct batch_extent *extent, size_t n_queries, size_t n_keys)
 {
-    if (!size_add(extent->n_queries, n_queries, &extent->n_queries) ||
-        !size_add(extent->n_keys, n_keys, &extent->n_keys) ||
-        n_keys > SIZE_MAX / 4 / TILE_ROWS_LARGEST - 2 * KERNEL_PAD)
+    if (n_keys > SIZE_MAX / 4 / TILE_ROWS_LARGEST - 2 * KERNEL_PAD)
         return false;
     if (n_queries > 0 && n_keys > 0) {
         const size_t rows = size_min(n_queries, batch_tile_rows(n_keys));
@@ -105,11 +103,30 @@ static bool extend(struct batch_extent *extent, size_t n_queries, size_t n_keys)
     return true;
 }
 
+/* Adds a sequence of n_queries rows that attend to n_keys, or to what low rank makes of them. */
+static bool extend(struct batch_extent *extent, size_t n_queries, size_t n_keys)
+{
+    if (!size_add(extent->n_queries, n_queries, &extent->n_queries) ||
+        !size_add(extent->n_keys, n_keys, &extent->n_keys))
+        return false;
+    extent->longest = size_max(extent->longest, n_keys);
+    if (!extent->rules)
+        return extend_tiles(extent, n_queries, n_keys);
+    const struct low_rank_rule *low_rank = &extent->rules->low_rank;
+    if (low_rank->kind == LOW_RANK_LINFORMER)
+        return extend_tiles(extent, n_queries, low_rank->projected_keys);
+    if (!low_rank_approximates(extent->rules, n_keys))
+        return extend_tiles(extent, n_queries, n_keys);
+    extent->n_approximate++;
+    return extend_tiles(extent, low_rank->landmarks, n_keys) && extend_tiles(extent, n_queries, low_rank->landmarks);
+}
+
 static bool measure_input(const struct attention_shape *shape, const struct forward_input *input, unsigned lanes,
                           struct batch_extent *extent)
 {
     extent->separate_keys |= !input->self_attention;
     extent->separate_values |= !input->self_attention && input->value != input->key;
+    extent->longest_positions = size_max(extent->longest_positions, input->key_length);
     if (!size_add(extent->n_sequences, input->batch, &extent->n_sequences))
         return false;
     for (size_t b = 0; b < input->batch; b++) {
@@ -145,7 +162,23 @@ static bool measure(const struct attention_shape *shape, const struct forward_in
 }
 
 /* The pieces of the arena. */
-enum piece { SEQUENCES, KEPT, X_QUERY, X_KEY, X_VALUE, QUERY, KEY, VALUE, HEADS, PANELS, READER, LANES, PIECES };
+enum piece {
+    SEQUENCES,
+    KEPT,
+    X_QUERY,
+    X_KEY,
+    X_VALUE,
+    QUERY,
+    KEY,
+    VALUE,
+    HEADS,
+    PANELS,
+    READER,
+    LANES,
+    LOW_RANK,
+    SAMPLES,
+    PIECES
+};
 
 struct pieces {
     size_t bytes[PIECES];
@@ -198,7 +231,9 @@ static bool size_pieces(const struct attention_shape *shape, const struct batch_
         !pattern_reader_bytes(&extent->rules->pattern, extent->longest_positions, &bytes[READER]))
         return false;
     return tensor_bytes(&extent->panel_floats, 1, sizeof(float), &bytes[PANELS]) &&
-           attend_lane_bytes(shape, extent, &p->lane_bytes) && size_multiply(lanes, p->lane_bytes, &bytes[LANES]);
+           attend_lane_bytes(shape, extent, &p->lane_bytes) && size_multiply(lanes, p->lane_bytes, &bytes[LANES]) &&
+           low_rank_bytes(shape, extent, lanes, &bytes[LOW_RANK]) &&
+           dropout_bytes(shape, extent->rules, extent, &bytes[SAMPLES]);
 }
 
 bool batch_bytes(const struct attention_shape *shape, const struct forward_input *const *inputs, size_t count,
@@ -251,6 +286,7 @@ static void list_sequences(struct batch *batch, const struct forward_input *inpu
                            size_t first, size_t *query_start, size_t *key_start, uint32_t **kept, void *reader_memory)
 {
     result->fully_masked_rows = 0;
+    result->approximate = false;
     for (size_t b = 0; b < input->batch; b++) {
         struct sequence *s = &batch->sequences[first + b];
         *s = (struct sequence){
@@ -339,6 +375,8 @@ bool batch_create(struct batch *batch, const struct attention_layer *layer, cons
     batch->lanes = memory[LANES];
     batch->lane_bytes = pieces.lane_bytes;
     batch->panels = memory[PANELS];
+    batch->low_rank = memory[LOW_RANK];
+    batch->samples = memory[SAMPLES];
     uint32_t *kept = memory[KEPT];
     bool output_wanted = false;
     for (size_t i = 0, first = 0, query_start = 0, key_start = 0; i < count; first += inputs[i]->batch, i++) {

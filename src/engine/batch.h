@@ -4,6 +4,7 @@
 #define ATTND_ENGINE_BATCH_H
 
 #include "base/arena.h"
+#include "engine/dropout.h"
 #include "engine/forward.h"
 #include "engine/layer.h"
 #include "engine/observer.h"
@@ -47,6 +48,8 @@ struct batch_extent {
     size_t tile_floats, tile_rows;         /* the largest tile of scores, the most rows of one */
     size_t lane_tiles;                     /* tiles that a lane keeps at once: of all heads, where any is observed */
     size_t panel_floats;                   /* of the sequences whose panels are shared */
+    size_t longest;                        /* rows of keys of a sequence, attended to as they are or not */
+    size_t n_approximate;                  /* sequences under nystrom with more tokens than landmarks */
     bool direct;                           /* one input, no padding: its tensors are the batch */
     bool separate_keys, separate_values;   /* keys are not the queries' rows; values not the keys' */
     bool padded, holes;
@@ -78,6 +81,9 @@ struct batch {
     float *panels;        /* [panel_floats] */
     char *lanes;          /* [lanes][lane_bytes] scratch for attend.c */
     size_t lane_bytes;
+    void *low_rank;                          /* memory of linformer.c or nystrom.c */
+    void *samples;                           /* memory of dropout.c */
+    const struct dropout_pass *dropout;      /* what attention fills in place of `heads`, while samples are computed */
     const struct forward_observer *observer; /* or NULL */
 };
 

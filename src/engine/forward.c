@@ -4,6 +4,7 @@
 #include "engine/forward.h"
 
 #include "engine/batch.h"
+#include "engine/low_rank.h"
 #include "engine/observer.h"
 
 #include <float.h>
@@ -43,8 +44,8 @@ bool forward_run_observed(const struct attention_layer *layer, const struct forw
         return false;
     batch.observer = observer;
     struct work work = {.parallel = parallel};
-    if (batch_gather(&batch, &work) && batch_project_inputs(&batch, &work) && batch_attend(&batch, &work) &&
-        batch_project_output(&batch, &work) && batch_scatter(&batch, &work))
+    if (batch_gather(&batch, &work) && batch_project_inputs(&batch, &work) && low_rank_attend(&batch, &work) &&
+        batch_project_output(&batch, &work) && batch_sample(&batch, &work) && batch_scatter(&batch, &work))
         return true;
     return error_set(error, ERROR_CLIENT_GONE, "The computation was cancelled: nobody waits for its result any more.");
 }

@@ -23,8 +23,9 @@ static void zero_results(const struct attention_shape *shape, const struct seque
     const struct forward_result *r = s->result;
     const size_t length = s->input->query_length; /* of queries and keys: self-attention */
     zero(r->output, s->index, length * shape->d_model);
+    zero(r->output_std, s->index, length * shape->d_model);
     if (s->n_queries == 0)
-        zero(r->attention, s->index, r->n_maps * length * length);
+        zero(r->attention, s->index, r->n_maps * length * forward_map_columns(s->input));
     zero(r->heads, s->index, r->n_maps * length * shape->d_v);
     zero(r->query, s->index, shape->num_heads * length * shape->d_k);
     zero(r->key, s->index, shape->num_heads * length * shape->d_k);

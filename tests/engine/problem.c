@@ -140,7 +140,7 @@ struct answer_sizes answer_sizes(const struct problem *p)
     const struct attention_shape *s = &p->shape;
     const struct forward_input *in = &p->input;
     const size_t queries = in->batch * in->query_length, keys = in->batch * in->key_length;
-    return (struct answer_sizes){{queries * s->d_model, p->n_maps * queries * in->key_length,
+    return (struct answer_sizes){{queries * s->d_model, p->n_maps * queries * forward_map_columns(in),
                                   p->n_maps * queries * s->d_v, s->num_heads * queries * s->d_k,
                                   s->num_heads * keys * s->d_k, s->num_heads * keys * s->d_v}};
 }
