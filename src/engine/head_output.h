@@ -19,4 +19,9 @@ const float *head_output_bias(const struct attention_layer *layer);
 void head_output(const struct attention_layer *layer, size_t head, float scale, const float *z /* [n_rows, d_v] */,
                  size_t n_rows, float *out, size_t out_stride);
 
+/* The same of z whose rows are z_stride apart. */
+void head_output_strided(const struct attention_layer *layer, size_t head, float scale,
+                         const float *z /* [n_rows, d_v] */, size_t z_stride, size_t n_rows, float *out,
+                         size_t out_stride);
+
 #endif

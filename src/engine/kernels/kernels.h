@@ -42,6 +42,16 @@ struct product {
     size_t c_stride;
 };
 
+/* Turns pairs of components of heads, each by an angle of its row: (a, b) becomes (a cos - b sin, b cos + a sin). */
+struct rotation {
+    size_t d_k, dims; /* components of a head; the first of them that are turned, even */
+    bool interleaved; /* pairs are (2i, 2i + 1); else (i, i + dims / 2) */
+    /* Of each row, turns_stride floats apart: [2, dims / 2] the cosines, then the sines; where interleaved [2, dims]
+     * the cosine of each component's pair, then its sine, negated for the first of the pair. */
+    const float *turns;
+    size_t turns_stride;
+};
+
 struct kernels {
     const char *name;
     size_t vector_floats;
@@ -90,9 +100,12 @@ struct kernels {
                  const uint32_t key[2], uint32_t limit);
     /* C = A B in float64, nothing packed: each element is one chain of multiply-adds in order of depth. B and C are
      * aligned to 64 bytes; their strides, and columns, are multiples of KERNEL_PAD_DOUBLES. C is neither A nor B. */
-    void (*multiply_double)(const double *a /* [rows, depth] */, size_t a_stride, const double *b /* [depth, columns] */,
-                            size_t b_stride, double *c /* [rows, columns] */, size_t c_stride, size_t rows, size_t depth,
-                            size_t columns);
+    void (*multiply_double)(const double *a /* [rows, depth] */, size_t a_stride,
+                            const double *b /* [depth, columns] */, size_t b_stride, double *c /* [rows, columns] */,
+                            size_t c_stride, size_t rows, size_t depth, size_t columns);
+    /* In place, rows x_stride apart; the rotation's first row of turns is that of x's first row. */
+    void (*rotate)(const struct rotation *rotation, float *x /* [n_rows, n_heads * d_k] */, size_t x_stride,
+                   size_t n_rows, size_t n_heads);
 };
 
 /* X(identifier, name): the variants built for this processor family, best first. */

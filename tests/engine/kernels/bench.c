@@ -65,6 +65,12 @@ static void call_softmax_rows(struct call *c)
     c->k->softmax_rows(c->c, c->columns, c->rows, c->columns, (ptrdiff_t)c->columns, c->a, NULL);
 }
 
+static void call_rotate(struct call *c)
+{
+    const struct rotation rotation = {.d_k = 64, .dims = 64, .turns = c->a, .turns_stride = 64};
+    c->k->rotate(&rotation, c->c, c->columns, c->rows, c->columns / 64);
+}
+
 static const struct {
     const char *check, *name;
     void (*call)(struct call *c);
@@ -86,6 +92,7 @@ static const struct {
     {"softmax_rows", "softmax_rows", call_softmax_rows, 96, 1, 512},
     {"softmax", "softmax, bias, mask", call_softmax_masked, 1, 1, 512},
     {"scale", "scale", call_scale, 1, 1, 512},
+    {"rotate", "rotate", call_rotate, 96, 64, 768},
 };
 
 /* Of the processor, not of the wall: other programs may run. */

@@ -215,6 +215,48 @@ static void check_part_of_depth(const struct kernels *k, struct random *random, 
     guard_end();
 }
 
+/* A product over the later rows of B that adds to one over the first: the float32 sum of both. */
+static void check_sum_of_parts(const struct kernels *k, struct random *random, size_t rows, size_t columns)
+{
+    struct work w;
+    const size_t depth = random_size(random, 2, 40), first = random_size(random, 1, depth - 1);
+    open_work(&w, k, random, rows, depth, columns);
+    struct product part = w.product;
+    part.bias = NULL;
+    part.scale = 1;
+    part.depth = first;
+    k->multiply(&part, 0, rows, 0, columns);
+    memcpy(w.whole, w.c, c_bytes(&w)); /* the first part */
+    part.depth = depth - first;
+    part.a += first;
+    part.b_first = first;
+    k->multiply(&part, 0, rows, 0, columns);
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < columns; j++) {
+            double bound;
+            const size_t at = i * w.c_stride + j;
+            const double alone = reference_element(w.a + i * w.a_stride + first, w.b + first * columns + j, columns,
+                                                   part.depth, 1, 0, &bound);
+            if (!(fabs((double)w.c[at] - alone) <= bound))
+                check_fail("rows %zu to %zu of b: at [%zu, %zu] %.9g, not %.9g", first, depth, i, j, (double)w.c[at],
+                           alone);
+            w.whole[at] += w.c[at];
+        }
+    part = w.product;
+    part.bias = NULL;
+    part.scale = 1;
+    part.depth = first;
+    k->multiply(&part, 0, rows, 0, columns);
+    part.depth = depth - first;
+    part.a += first;
+    part.b_first = first;
+    part.adds = true;
+    k->multiply(&part, 0, rows, 0, columns);
+    if (memcmp(w.c, w.whole, c_bytes(&w)) != 0)
+        check_fail("the product of rows %zu to %zu of b is not added to that of those before", first, depth);
+    guard_end();
+}
+
 /* A causal limit leaves zeros behind it: computed or left out, and wherever the depth is cut into blocks, the bits are
  * the same. */
 static void check_zeros_behind(const struct kernels *k, struct random *random, size_t columns)
@@ -315,6 +357,7 @@ void check_multiply(const struct kernels *k, struct random *random)
         for (size_t i = 0; i < sizeof edges / sizeof *edges; i++)
             for (size_t rows = 1; rows <= 13; rows += 4) {
                 check_part_of_depth(k, random, rows, edges[i]);
+                check_sum_of_parts(k, random, rows, edges[i]);
                 check_zeros_behind(k, random, edges[i]);
                 check_not_finite(k, random, rows, edges[i]);
                 check_overflow(k, random, rows, edges[i]);
