@@ -22,7 +22,8 @@ static bool lane_arrays(const struct attention_shape *shape, const struct batch_
 {
     const size_t padded_keys = kernel_padded(extent->longest_keys), padded_d_v = kernel_padded(shape->d_v),
                  element = sizeof(float);
-    const size_t row = extent->holes ? padded_keys : 0;
+    const size_t map_row = extent->holes ? padded_keys : 0;
+    const size_t bias_row = extent->holes || extent->biases_add ? padded_keys : 0;
     const size_t dropped = dropout_wanted(extent->rules) ? extent->tile_floats : 0,
                  kept_row = dropped && extent->holes ? extent->longest_positions : 0;
     return tensor_bytes((size_t[]){shape->d_k, padded_keys}, 2, element, &bytes[0]) &&
@@ -30,7 +31,7 @@ static bool lane_arrays(const struct attention_shape *shape, const struct batch_
            tensor_bytes((size_t[]){extent->lane_tiles, extent->tile_floats}, 2, element, &bytes[2]) &&
            tensor_bytes((size_t[]){extent->tile_rows, padded_d_v}, 2, element, &bytes[3]) &&
            tensor_bytes((size_t[]){extent->lane_tiles, kernel_padded(extent->tile_rows)}, 2, element, &bytes[4]) &&
-           tensor_bytes(&row, 1, element, &bytes[5]) && tensor_bytes(&row, 1, element, &bytes[6]) &&
+           tensor_bytes(&bias_row, 1, element, &bytes[5]) && tensor_bytes(&map_row, 1, element, &bytes[6]) &&
            tensor_bytes((size_t[]){extent->lane_tiles, kernel_padded(extent->tile_rows)}, 2, element, &bytes[7]) &&
            tensor_bytes(&dropped, 1, element, &bytes[8]) && tensor_bytes(&kept_row, 1, element, &bytes[9]) &&
            sparse_lane_bytes(extent, &bytes[10]);
@@ -162,15 +163,24 @@ const float *attend_bias_of_row(const struct block *b, size_t row)
 {
     const struct sequence *s = b->sequence;
     const struct forward_input *in = s->input;
-    if (!in->bias)
+    const float *bias = position_bias_of_row(b->batch, s, b->head, row), *other = NULL;
+    if (in->bias) {
+        const size_t plane = (in->bias_per_sequence ? s->index * b->batch->layer->shape.num_heads : 0) + b->head;
+        other = bias;
+        bias = in->bias + (plane * in->query_length + sequence_position(s, row)) * in->key_length;
+    }
+    if (!bias)
         return NULL;
-    const size_t plane = (in->bias_per_sequence ? s->index * b->batch->layer->shape.num_heads : 0) + b->head;
-    const float *bias = in->bias + (plane * in->query_length + sequence_position(s, row)) * in->key_length;
-    if (!s->holes)
-        return s->kept ? bias + s->kept[0] : bias;
+    float *sum = b->lane->bias_row;
+    if (!s->holes) {
+        const size_t first = s->kept ? s->kept[0] : 0;
+        for (size_t j = 0; other && j < s->n_keys; j++)
+            sum[j] = bias[first + j] + other[first + j];
+        return other ? sum : bias + first;
+    }
     for (size_t j = 0; j < s->n_keys; j++)
-        b->lane->bias_row[j] = bias[s->kept[j]];
-    return b->lane->bias_row;
+        sum[j] = other ? bias[s->kept[j]] + other[s->kept[j]] : bias[s->kept[j]];
+    return sum;
 }
 
 float attend_empty_row(const float *bias, const uint8_t *allowed, size_t n_keys)
@@ -199,7 +209,7 @@ void attend_weigh(const struct block *b)
         return;
     }
     const size_t keep = keys_to_keep(s);
-    if (!s->input->bias && !keep && !sequence_allowed(s, b->first_row)) {
+    if (!s->input->bias && !b->batch->positions.distance_bias && !keep && !sequence_allowed(s, b->first_row)) {
         kernels->softmax_rows(b->tile, b->tile_stride, b->n_rows, b->n_keys, sequence_key_end(s, b->first_row),
                               b->inverse, b->logs);
         return;
@@ -358,20 +368,28 @@ static bool is_included(const struct sequence *s, size_t head)
 
 void attend_block(const struct block *b)
 {
+    const struct batch *batch = b->batch;
+    const struct kept_heads *kept = &batch->kept_heads;
     const struct forward_result *r = b->sequence->result;
     const bool included = is_included(b->sequence, b->head);
     const bool map_wanted = included && r->attention, head_wanted = included && r->heads;
     const float *head_mask = b->sequence->input->head_mask;
-    const float gate = head_mask ? head_mask[b->head] : 1;
+    const bool dropped = kept->rule && keep_heads_drops(batch, b->sequence, b->head);
+    const float gate = dropped ? 0 : head_mask ? head_mask[b->head] : 1;
     if (b->batch->dropout) {
         attend_samples(b, gate);
         return;
     }
-    const bool gated_wanted = r->output && b->batch->heads.data, z_wanted = head_wanted || (gated_wanted && gate != 0);
-    if (map_wanted || z_wanted || b->sequence->observed) {
+    /* The output projection does not read the columns of a head that is known to be dropped. */
+    const bool gated_wanted =
+        batch->heads.data && (r->output || kept->by_norm) && !(dropped && batch->layer->shape.projected);
+    const bool z_wanted = head_wanted || (gated_wanted && gate != 0);
+    if (map_wanted || z_wanted || kept->by_rows || b->sequence->observed) {
         attend_score(b);
         attend_weigh(b);
     }
+    if (kept->by_rows)
+        keep_heads_note(batch, b->sequence, b->head, b->first_row, b->n_rows, b->inverse, b->logs);
     if (map_wanted)
         write_maps(b);
     if (gated_wanted && gate == 1 && !head_wanted) {
@@ -452,7 +470,10 @@ static void attend_unit(const void *argument, size_t unit, unsigned lane_index)
         .tile_stride = batch_tile_stride(s->n_keys),
         .tile = lane->tile,
         .inverse = lane->inverse,
+        .logs = batch->kept_heads.by_entropy ? lane->logs : NULL,
     };
+    if (batch->kept_heads.computed && keep_heads_skips(batch, s, head))
+        return;
     if (!s->observed)
         attend_choose_panels(&b, lane);
     for (size_t i = 0; i < blocks; i++) {
@@ -475,7 +496,7 @@ static void pack_shared(const void *argument, size_t index, unsigned lane)
     const struct sequence *s = &batch->sequences[divide(index, shape->num_kv_heads)];
     const size_t kv_head = index - (size_t)(s - batch->sequences) * shape->num_kv_heads;
     (void)lane;
-    if (!s->panels)
+    if (!s->panels || (batch->kept_heads.computed && !keep_heads_reads(batch, kv_head)))
         return;
     float *panels = s->panels + kv_head * head_panel_floats(shape, s);
     pack(batch, s, kv_head, panels, panels + head_key_floats(shape, s));

@@ -16,11 +16,12 @@ struct lane {
     float *tile;                            /* [lane_tiles][tile_rows, n_keys], rows batch_tile_stride apart */
     float *z;                               /* [tile_rows, d_v], rows kernel_padded(d_v) apart */
     float *inverse;                         /* [lane_tiles][kernel_padded(tile_rows)]: 1 / sum of the row's weights */
-    float *logs;                            /* the same; sum of weight * ln weight: for observers */
-    float *bias_row, *map_row;              /* [n_keys]; NULL unless a sequence has holes */
-    float *dropped;                         /* a tile of which weights are dropped; NULL without dropout */
-    float *kept_row;                        /* [key_length] with dropout, where a sequence has holes; else NULL */
-    struct sparse_lane *sparse;             /* NULL unless there is a sparse pattern */
+    float *logs;     /* the same; sum of weight * ln weight: for observers, and to choose heads */
+    float *bias_row; /* [n_keys]: a row's bias, where it is put together from others, or a sequence has holes */
+    float *map_row;  /* [n_keys], where a sequence has holes */
+    float *dropped;  /* a tile of which weights are dropped; NULL without dropout */
+    float *kept_row; /* [key_length] with dropout, where a sequence has holes; else NULL */
+    struct sparse_lane *sparse; /* NULL unless there is a sparse pattern */
 };
 
 /* The rows a lane works on, of one head. */
@@ -33,7 +34,7 @@ struct block {
     const struct tile_plan *plan; /* which keys the tile's columns are; NULL: all in order */
     size_t tile_stride;
     float *tile, *inverse;                  /* the lane's, for this head */
-    float *logs;                            /* the lane's, for these rows; NULL: not observed */
+    float *logs;                            /* the lane's, for these rows; NULL: nobody wants them */
     const float *key_panels, *value_panels; /* packed [d_k, n_keys], [n_keys, d_v] */
 };
 

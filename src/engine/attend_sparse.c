@@ -230,8 +230,10 @@ static void attend_heads(struct block *b, struct lane *lane, const struct observ
     const size_t own = shown ? num_heads : 0;
     b->tile = lane->tile + own * extent->tile_floats;
     b->inverse = lane->inverse + own * rows;
-    b->logs = shown ? lane->logs + own * rows : NULL;
+    b->logs = shown || b->batch->kept_heads.by_entropy ? lane->logs + own * rows : NULL;
     for (b->head = 0; b->head < num_heads; b->head++) {
+        if (b->batch->kept_heads.computed && keep_heads_skips(b->batch, b->sequence, b->head))
+            continue;
         attend_choose_panels(b, lane);
         attend_block(b);
         if (shown)

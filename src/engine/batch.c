@@ -127,6 +127,8 @@ static bool measure_input(const struct attention_shape *shape, const struct forw
     extent->separate_keys |= !input->self_attention;
     extent->separate_values |= !input->self_attention && input->value != input->key;
     extent->longest_positions = size_max(extent->longest_positions, input->key_length);
+    if (input->rules)
+        position_extend(extent, input);
     if (!size_add(extent->n_sequences, input->batch, &extent->n_sequences))
         return false;
     for (size_t b = 0; b < input->batch; b++) {
@@ -157,7 +159,7 @@ static bool measure(const struct attention_shape *shape, const struct forward_in
     for (size_t i = 0; i < count; i++)
         if (!measure_input(shape, inputs[i], lanes, extent))
             return false;
-    extent->direct = count == 1 && !extent->padded;
+    extent->direct = count == 1 && !extent->padded && !position_is_added(extent->rules);
     return true;
 }
 
@@ -173,10 +175,13 @@ enum piece {
     VALUE,
     HEADS,
     PANELS,
-    READER,
     LANES,
+    PLAIN_PIECES, /* without rules there are no others */
+    READER = PLAIN_PIECES,
     LOW_RANK,
     SAMPLES,
+    POSITIONS,
+    KEPT_HEADS,
     PIECES
 };
 
@@ -198,6 +203,12 @@ static bool row_stride(size_t heads, size_t per_head, size_t *stride)
 static bool matrix_bytes(size_t rows, size_t stride, size_t *bytes)
 {
     return tensor_bytes((size_t[]){rows, stride}, 2, sizeof(float), bytes);
+}
+
+/* Whether queries and keys of a set without projections are the same rows, so that they are turned once. */
+static bool shares_turned_rows(const struct attention_shape *shape, const struct batch_extent *extent)
+{
+    return !extent->separate_keys && shape->num_kv_heads == shape->num_heads;
 }
 
 static bool size_pieces(const struct attention_shape *shape, const struct batch_extent *extent, unsigned lanes,
@@ -224,16 +235,23 @@ static bool size_pieces(const struct attention_shape *shape, const struct batch_
                              !matrix_bytes(extent->n_keys, p->key_stride, &bytes[KEY]) ||
                              !matrix_bytes(extent->n_keys, p->value_stride, &bytes[VALUE])))
         return false;
-    /* Without projections and padding the heads are the output, and written there. */
-    if ((shape->projected || !extent->direct) && !matrix_bytes(extent->n_queries, p->heads_stride, &bytes[HEADS]))
+    if (!shape->projected && position_rotates(extent->rules) &&
+        (!matrix_bytes(extent->n_queries, p->query_stride, &bytes[QUERY]) ||
+         (!shares_turned_rows(shape, extent) && !matrix_bytes(extent->n_keys, p->key_stride, &bytes[KEY]))))
+        return false;
+    /* Without projections and padding the heads are the output, and written there, if it is wanted. */
+    if ((shape->projected || !extent->direct || (extent->rules && keep_heads_by_norm(extent->rules))) &&
+        !matrix_bytes(extent->n_queries, p->heads_stride, &bytes[HEADS]))
         return false;
     if (extent->sparse_floats > 0 &&
         !pattern_reader_bytes(&extent->rules->pattern, extent->longest_positions, &bytes[READER]))
         return false;
     return tensor_bytes(&extent->panel_floats, 1, sizeof(float), &bytes[PANELS]) &&
            attend_lane_bytes(shape, extent, &p->lane_bytes) && size_multiply(lanes, p->lane_bytes, &bytes[LANES]) &&
-           low_rank_bytes(shape, extent, lanes, &bytes[LOW_RANK]) &&
-           dropout_bytes(shape, extent->rules, extent, &bytes[SAMPLES]);
+           (!extent->rules || (low_rank_bytes(shape, extent, lanes, &bytes[LOW_RANK]) &&
+                               dropout_bytes(shape, extent->rules, extent, &bytes[SAMPLES]) &&
+                               position_bytes(shape, extent, lanes, &bytes[POSITIONS]) &&
+                               keep_heads_bytes(shape, extent, lanes, &bytes[KEPT_HEADS])));
 }
 
 bool batch_bytes(const struct attention_shape *shape, const struct forward_input *const *inputs, size_t count,
@@ -244,7 +262,10 @@ bool batch_bytes(const struct attention_shape *shape, const struct forward_input
     size_t total = 0;
     if (!measure(shape, inputs, count, lanes, &extent) || !size_pieces(shape, &extent, lanes, &pieces))
         return false;
-    for (size_t i = 0; i < PIECES; i++)
+    for (size_t i = 0; i < PLAIN_PIECES; i++)
+        if (!arena_need(&total, pieces.bytes[i]))
+            return false;
+    for (size_t i = PLAIN_PIECES; extent.rules && i < PIECES; i++)
         if (!arena_need(&total, pieces.bytes[i]))
             return false;
     *bytes = total;
@@ -344,10 +365,20 @@ static void place_results(struct batch *batch, const struct forward_result *firs
         batch->key = batch->in_key;
         batch->value = batch->in_value;
     }
-    if (!output_wanted)
-        return;
-    const struct rows result = {first->output, shape->d_model};
+    if (!shape->projected && position_rotates(batch->extent.rules)) {
+        batch->projected_query = batch->projected_key = (struct rows){memory[QUERY], pieces->query_stride};
+        if (!shares_turned_rows(shape, &batch->extent))
+            batch->projected_key = (struct rows){memory[KEY], pieces->key_stride};
+        batch->query = (struct rows_in){batch->projected_query.data, batch->projected_query.stride};
+        batch->key = (struct rows_in){batch->projected_key.data, batch->projected_key.stride};
+    }
     batch->heads = (struct rows){memory[HEADS], pieces->heads_stride};
+    if (!output_wanted) {
+        if (!batch->extent.rules || !keep_heads_by_norm(batch->extent.rules))
+            batch->heads.data = NULL;
+        return;
+    }
+    const struct rows result = {first->output, shape->d_model};
     if (batch->extent.direct) {
         batch->output = result;
         if (!shape->projected)
@@ -367,7 +398,8 @@ bool batch_create(struct batch *batch, const struct attention_layer *layer, cons
     if (!measure(&layer->shape, inputs, count, lanes, &batch->extent) ||
         !size_pieces(&layer->shape, &batch->extent, lanes, &pieces))
         return error_out_of_memory(error);
-    for (size_t i = 0; i < PIECES; i++)
+    const size_t n_pieces = batch->extent.rules ? PIECES : PLAIN_PIECES;
+    for (size_t i = 0; i < n_pieces; i++)
         if (pieces.bytes[i] > 0 && !(memory[i] = arena_take(arena, pieces.bytes[i])))
             return error_out_of_memory(error);
 
@@ -388,5 +420,9 @@ bool batch_create(struct batch *batch, const struct attention_layer *layer, cons
         place_results(batch, results[0], output_wanted, memory, &pieces);
     }
     attend_divide(batch, lanes);
+    if (batch->extent.rules) {
+        position_open(batch, lanes, memory[POSITIONS], pieces.bytes[POSITIONS]);
+        keep_heads_open(batch, lanes, memory[KEPT_HEADS], pieces.bytes[KEPT_HEADS]);
+    }
     return true;
 }

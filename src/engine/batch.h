@@ -6,8 +6,10 @@
 #include "base/arena.h"
 #include "engine/dropout.h"
 #include "engine/forward.h"
+#include "engine/keep_heads.h"
 #include "engine/layer.h"
 #include "engine/observer.h"
+#include "engine/position.h"
 #include "engine/split.h"
 
 /* One sequence of one input. */
@@ -58,12 +60,18 @@ struct batch_extent {
      * pattern; whether any such sequence is observed. */
     size_t longest_positions, sparse_floats;
     bool sparse_observed;
+    /* Positions: distances below 0 and above it that biases are made for, numbers of the circle (angles.h), whether a
+     * request's bias adds to one by distance. */
+    size_t most_behind, most_ahead, n_near;
+    bool biases_add;
 };
 
 struct batch {
     const struct attention_layer *layer;
     size_t heads_per_kv_head;
     struct batch_extent extent;
+    struct positions positions;
+    struct kept_heads kept_heads;
     struct sequence *sequences; /* [n_sequences] */
     /* The gathered inputs; unused when direct. */
     struct rows x_query; /* [n_queries, d_model] */
@@ -71,12 +79,13 @@ struct batch {
     struct rows x_value; /* [n_keys, d_model] */
     /* What the projections read: these, or the caller's. */
     struct rows_in in_query, in_key, in_value;
-    /* What they write, and what attention reads; for identity the inputs. */
+    /* What they write, and what attention reads; for identity the inputs, or what rotation has made of them, which is
+     * then projected_query and projected_key. */
     struct rows projected_query, projected_key, projected_value;
     struct rows_in query; /* [n_queries, num_heads * d_k] */
     struct rows_in key;   /* [n_keys, num_kv_heads * d_k] */
     struct rows_in value; /* [n_keys, num_kv_heads * d_v] */
-    struct rows heads;    /* [n_queries, num_heads * d_v], after head_mask; data NULL when no output is wanted */
+    struct rows heads;    /* [n_queries, num_heads * d_v], after head_mask; data NULL when nobody reads it */
     struct rows output;   /* [n_queries, d_model]; for identity the same as heads */
     float *panels;        /* [panel_floats] */
     char *lanes;          /* [lanes][lane_bytes] scratch for attend.c */
@@ -144,10 +153,15 @@ static inline const uint8_t *sequence_allowed(const struct sequence *s, size_t r
 
 /* Copies the kept rows of the inputs into x_*, and zeroes the results of sequences with padding, but maps. */
 bool batch_gather(const struct batch *batch, struct work *work);
-/* Copies output and projections into the results. */
+/* Copies the projections into the results that want them, before they are turned (position.h). */
+bool batch_scatter_projections(const struct batch *batch, struct work *work);
+/* Copies the output into the results, and the projections, where they are not turned. */
 bool batch_scatter(const struct batch *batch, struct work *work);
 
 /* project.c: the linear maps before and after attention. */
+
+/* The columns that the projections of queries and keys (`turned`: by rope), or of values, are cut at multiples of. */
+size_t project_unit(const struct attention_layer *layer, bool turned);
 bool batch_project_inputs(const struct batch *batch, struct work *work);
 bool batch_project_output(const struct batch *batch, struct work *work);
 

@@ -44,8 +44,12 @@ bool forward_run_observed(const struct attention_layer *layer, const struct forw
         return false;
     batch.observer = observer;
     struct work work = {.parallel = parallel};
-    if (batch_gather(&batch, &work) && batch_project_inputs(&batch, &work) && low_rank_attend(&batch, &work) &&
-        batch_project_output(&batch, &work) && batch_sample(&batch, &work) && batch_scatter(&batch, &work))
+    const bool ruled = batch.extent.rules;
+    if (batch_gather(&batch, &work) &&
+        (!ruled || (batch_fill_positions(&batch, &work) && batch_add_positions(&batch, &work))) &&
+        batch_project_inputs(&batch, &work) && (!ruled || batch_rotate(&batch, &work)) &&
+        low_rank_attend(&batch, &work) && (!ruled || batch_choose_heads(&batch, &work)) &&
+        batch_project_output(&batch, &work) && (!ruled || batch_sample(&batch, &work)) && batch_scatter(&batch, &work))
         return true;
     return error_set(error, ERROR_CLIENT_GONE, "The computation was cancelled: nobody waits for its result any more.");
 }

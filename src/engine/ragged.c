@@ -82,7 +82,7 @@ static void scatter_heads(const struct sequence *s, const struct rows_in *from, 
                    row_of(from, start + i) + head / heads_per_group * per_head, per_head * sizeof *to);
 }
 
-static void scatter_sequence(const void *argument, size_t index, unsigned lane)
+static void scatter_projections(const void *argument, size_t index, unsigned lane)
 {
     (void)lane;
     const struct batch *batch = argument;
@@ -91,24 +91,22 @@ static void scatter_sequence(const void *argument, size_t index, unsigned lane)
     const struct forward_result *r = s->result;
     const size_t tq = s->input->query_length, tk = s->input->key_length, num_heads = shape->num_heads;
     const size_t group = num_heads / shape->num_kv_heads;
-    if (r->output && !batch->extent.direct)
-        for (size_t i = 0; i < s->n_queries; i++)
-            memcpy(r->output + (s->index * tq + sequence_position(s, i)) * shape->d_model,
-                   batch->output.data + (s->query_start + i) * batch->output.stride, shape->d_model * sizeof(float));
+    const struct rows_in query = {batch->projected_query.data, batch->projected_query.stride},
+                         key = {batch->projected_key.data, batch->projected_key.stride};
     if (r->query)
-        scatter_heads(s, &batch->query, s->query_start, s->n_queries, tq, num_heads, 1, shape->d_k,
-                      r->query + s->index * num_heads * tq * shape->d_k);
+        scatter_heads(s, shape->projected ? &query : &batch->in_query, s->query_start, s->n_queries, tq, num_heads, 1,
+                      shape->d_k, r->query + s->index * num_heads * tq * shape->d_k);
     if (r->key)
-        scatter_heads(s, &batch->key, s->key_start, s->n_keys, tk, num_heads, group, shape->d_k,
-                      r->key + s->index * num_heads * tk * shape->d_k);
+        scatter_heads(s, shape->projected ? &key : &batch->in_key, s->key_start, s->n_keys, tk, num_heads, group,
+                      shape->d_k, r->key + s->index * num_heads * tk * shape->d_k);
     if (r->value)
         scatter_heads(s, &batch->value, s->key_start, s->n_keys, tk, num_heads, group, shape->d_v,
                       r->value + s->index * num_heads * tk * shape->d_v);
 }
 
-bool batch_scatter(const struct batch *batch, struct work *work)
+bool batch_scatter_projections(const struct batch *batch, struct work *work)
 {
-    bool needed = !batch->extent.direct;
+    bool needed = false;
     for (size_t i = 0; i < batch->extent.n_sequences && !needed; i++) {
         const struct forward_result *r = batch->sequences[i].result;
         needed = r->query || r->key || r->value;
@@ -117,5 +115,27 @@ bool batch_scatter(const struct batch *batch, struct work *work)
         return true;
     const double floats =
         (double)(batch->extent.n_queries + batch->extent.n_keys) * (double)batch->layer->shape.d_model * 2;
-    return work_split(work, batch->extent.n_sequences, floats * SPLIT_FLOP_PER_FLOAT, scatter_sequence, batch);
+    return work_split(work, batch->extent.n_sequences, floats * SPLIT_FLOP_PER_FLOAT, scatter_projections, batch);
+}
+
+static void scatter_output(const void *argument, size_t index, unsigned lane)
+{
+    (void)lane;
+    const struct batch *batch = argument;
+    const size_t d_model = batch->layer->shape.d_model;
+    const struct sequence *s = &batch->sequences[index];
+    float *output = s->result->output;
+    for (size_t i = 0; output && i < s->n_queries; i++)
+        memcpy(output + (s->index * s->input->query_length + sequence_position(s, i)) * d_model,
+               batch->output.data + (s->query_start + i) * batch->output.stride, d_model * sizeof *output);
+}
+
+bool batch_scatter(const struct batch *batch, struct work *work)
+{
+    if (!position_rotates(batch->extent.rules) && !batch_scatter_projections(batch, work))
+        return false;
+    if (batch->extent.direct)
+        return true;
+    const double floats = (double)batch->extent.n_queries * (double)batch->layer->shape.d_model;
+    return work_split(work, batch->extent.n_sequences, floats * SPLIT_FLOP_PER_FLOAT, scatter_output, batch);
 }

@@ -15,7 +15,10 @@ struct problem {
     /* What the reference has in place of input.rules' pattern. */
     const uint8_t *pattern; /* [Tq, Tk] 1: seen; NULL: all */
     size_t top_k;           /* 0: all */
-    void *memory[16];       /* all that the above points to */
+    /* For the reference alone: turns row `row` of a sequence's projected queries or keys, [heads, d_k]; NULL: nothing.
+     */
+    void (*turn)(const struct problem *problem, size_t sequence, bool keys, size_t row, size_t heads, double *x);
+    void *memory[16]; /* all that the above points to */
     size_t n_memory;
 };
 

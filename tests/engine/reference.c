@@ -114,6 +114,10 @@ static void reference_sequence(const struct problem *p, struct reference *r, siz
     copy_heads(r->q, tq, heads, s->d_k, 1, kept, a->query + b * heads * tq * s->d_k);
     copy_heads(r->k, tk, heads, s->d_k, heads / kv_heads, kept, a->key + b * heads * tk * s->d_k);
     copy_heads(r->v, tk, heads, s->d_v, heads / kv_heads, kept, a->value + b * heads * tk * s->d_v);
+    for (size_t i = 0; p->turn && i < tq; i++)
+        p->turn(p, b, false, i, heads, r->q + i * heads * s->d_k);
+    for (size_t j = 0; p->turn && j < tk; j++)
+        p->turn(p, b, true, j, kv_heads, r->k + j * kv_heads * s->d_k);
     for (size_t i = 0; i < tq; i++) {
         bool any = true;
         for (size_t h = 0; h < heads; h++) {
