@@ -471,12 +471,62 @@ static void dropout(void)
     arena_free(&memory);
 }
 
+/* Whole forwards of 1,512,768,12 without maps under a rule, against the same without. */
+static void measure_rule(const char *section, const char *what, const struct attention_rules *rules, double bound)
+{
+    struct run plain, ruled;
+    run_create(&plain, &(struct shape){1, 512, 768, 12}, true);
+    plain.result.attention = NULL;
+    under_rules(&ruled, &plain, rules);
+    struct contender c[] = {forward_contender(&ruled), forward_contender(&plain)};
+    const size_t rounds = measure(c, 2, 3 * SECONDS);
+    char row[80];
+    snprintf(row, sizeof row, "1,512,768,12 %s / without", what);
+    print_row(section, row, measured_ratio(&c[0], &c[1], rounds), bound > 0 ? "<=" : NULL, bound);
+    arena_free(&ruled.scratch);
+    run_free(&plain);
+}
+
+static void positions(void)
+{
+    float table[32 * 12];
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        table[i] = (float)(i % 7) / 7;
+    const struct position_rule alibi = {.kind = POSITION_ALIBI},
+                               t5 = {.kind = POSITION_T5,
+                                     .table = table,
+                                     .table_rows = 32,
+                                     .max_distance = 128,
+                                     .bidirectional = true},
+                               rope = {.kind = POSITION_ROPE, .base = 10000},
+                               neighbours = {.kind = POSITION_ROPE, .base = 10000, .interleaved = true},
+                               sinusoidal = {.kind = POSITION_SINUSOIDAL, .base = 10000};
+    measure_rule("position", "alibi", &(struct attention_rules){.position = alibi}, 1.06);
+    measure_rule("position", "t5", &(struct attention_rules){.position = t5}, 1.06);
+    measure_rule("position", "rope", &(struct attention_rules){.position = rope}, 1.06);
+    measure_rule("position", "rope, interleaved", &(struct attention_rules){.position = neighbours}, 1.06);
+    measure_rule("position", "sinusoidal", &(struct attention_rules){.position = sinusoidal}, 0);
+}
+
+/* Half of the heads, chosen beforehand and by what they do. */
+static void keep_heads(void)
+{
+    static const double importance[12] = {1, 7, 3, 9, 2, 8, 4, 12, 6, 5, 11, 10};
+    struct keep_heads_rule rule = {.kind = KEEP_COUNT, .by = KEEP_BY_IMPORTANCE, .count = 6, .importance = importance};
+    measure_rule("keep", "6 heads by importance", &(struct attention_rules){.keep_heads = rule}, 0.65);
+    rule.by = KEEP_BY_CONFIDENCE;
+    measure_rule("keep", "6 heads by confidence", &(struct attention_rules){.keep_heads = rule}, 0);
+    rule.by = KEEP_BY_NORM;
+    measure_rule("keep", "6 heads by norm", &(struct attention_rules){.keep_heads = rule}, 0);
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
 } sections[] = {{"gemm", gemm},        {"gemm_odd", gemm_odd}, {"forward", forward},  {"causal", causal},
                 {"padding", padding},  {"isa", isa},           {"heads", head_sizes}, {"long", long_sequences},
-                {"pattern", patterns}, {"nystrom", nystrom},   {"dropout", dropout}};
+                {"pattern", patterns}, {"nystrom", nystrom},   {"dropout", dropout},  {"position", positions},
+                {"keep", keep_heads}};
 enum { SECTIONS = sizeof sections / sizeof *sections };
 
 static bool is_wanted(const char *name, int argc, char **argv)
