@@ -49,7 +49,7 @@ bool attend_lane_bytes(const struct attention_shape *shape, const struct batch_e
     return true;
 }
 
-static struct lane *lane_of(const struct batch *batch, unsigned lane)
+struct lane *attend_lane(const struct batch *batch, unsigned lane)
 {
     return (struct lane *)(batch->lanes + lane * batch->lane_bytes);
 }
@@ -450,7 +450,7 @@ static void attend_observed(struct block block, struct lane *lane, unsigned lane
 static void attend_unit(const void *argument, size_t unit, unsigned lane_index)
 {
     const struct batch *batch = argument;
-    struct lane *lane = lane_of(batch, lane_index);
+    struct lane *lane = attend_lane(batch, lane_index);
     const struct sequence *s = sequence_of_unit(batch, unit);
     if (s->sparse) {
         sparse_unit(batch, lane, s, unit - s->first_unit, lane_index);
@@ -502,16 +502,22 @@ static void pack_shared(const void *argument, size_t index, unsigned lane)
     pack(batch, s, kv_head, panels, panels + head_key_floats(shape, s));
 }
 
+bool batch_open_attention(const struct batch *batch, struct work *work)
+{
+    const size_t n_sequences = batch->extent.n_sequences;
+    for (unsigned lane = 0; lane < work->parallel->lanes; lane++)
+        open_lane(batch, lane);
+    return batch->extent.panel_floats == 0 ||
+           work_split(work, n_sequences * batch->layer->shape.num_kv_heads,
+                      (double)batch->extent.panel_floats * SPLIT_FLOP_PER_FLOAT, pack_shared, batch);
+}
+
 bool batch_attend(const struct batch *batch, struct work *work)
 {
     const size_t n_sequences = batch->extent.n_sequences;
     if (n_sequences == 0)
         return true;
-    for (unsigned lane = 0; lane < work->parallel->lanes; lane++)
-        open_lane(batch, lane);
-    if (batch->extent.panel_floats > 0 &&
-        !work_split(work, n_sequences * batch->layer->shape.num_kv_heads,
-                    (double)batch->extent.panel_floats * SPLIT_FLOP_PER_FLOAT, pack_shared, batch))
+    if (!batch_open_attention(batch, work))
         return false;
     const struct sequence *last = &batch->sequences[n_sequences - 1];
     const size_t units = last->first_unit + attend_units(batch, last);

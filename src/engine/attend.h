@@ -6,7 +6,12 @@
 #include "engine/attend_plan.h"
 #include "engine/batch.h"
 
-struct sparse_lane;
+/* A lane's memory for sparse patterns. */
+struct sparse_lane {
+    struct planner planner;
+    float *bias;      /* [n_columns] of a row, where a tile has several segments */
+    uint8_t *allowed; /* [rows of a unit, n_keys] for the observer; NULL where nothing is observed */
+};
 
 /* One lane's memory: this, then its arrays. */
 struct lane {
@@ -39,6 +44,13 @@ struct block {
 };
 
 /* attend.c */
+
+struct lane *attend_lane(const struct batch *batch, unsigned lane);
+/* The tile: scale * query key^T. */
+void attend_score(const struct block *b);
+/* The tile's scores become unnormalised weights; the rows' 1 / sum is kept beside. A row without an allowed key gets 0,
+ * so that all that comes of it is 0. */
+void attend_weigh(const struct block *b);
 
 /* Lets the block have the panels of its head. */
 void attend_choose_panels(struct block *b, struct lane *lane);
@@ -79,5 +91,12 @@ void sparse_mix(const struct block *b);
 void sparse_write_map_row(const struct block *b, size_t i, float *map_row);
 void sparse_unit(const struct batch *batch, struct lane *lane, const struct sequence *s, size_t unit,
                  unsigned lane_index);
+
+/* attend_weights.c */
+
+/* The weights of rows of a head once more, of a batch whose attention is open; `see` is shown them block by block, in
+ * order. They have the bits that attention has computed with. Not under a rule of low rank. */
+void attend_weights(const struct batch *batch, unsigned lane, const struct sequence *s, size_t head, size_t first_row,
+                    size_t end_row, void (*see)(void *context, const struct block *block), void *context);
 
 #endif

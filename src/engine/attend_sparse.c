@@ -8,12 +8,6 @@
 
 #include <string.h>
 
-struct sparse_lane {
-    struct planner planner;
-    float *bias;      /* [n_columns] of a row, where a tile has several segments */
-    uint8_t *allowed; /* [rows of a unit, n_keys] for the observer; NULL where nothing is observed */
-};
-
 enum { ARRAYS = 4 };
 
 static bool array_bytes(const struct batch_extent *extent, size_t bytes[ARRAYS])

@@ -149,6 +149,10 @@ static inline const uint8_t *sequence_allowed(const struct sequence *s, size_t r
     return NULL;
 }
 
+/* forward.c: all steps of a batch, and those before attention. False when cancelled. */
+bool batch_run(const struct batch *batch, struct work *work);
+bool batch_prepare(const struct batch *batch, struct work *work);
+
 /* ragged.c: moves rows between the inputs' and results' tensors and the batch. */
 
 /* Copies the kept rows of the inputs into x_*, and zeroes the results of sequences with padding, but maps. */
@@ -167,6 +171,8 @@ bool batch_project_output(const struct batch *batch, struct work *work);
 
 /* attend.c: softmax(scale * query key^T + bias) value, for every sequence and head. */
 bool batch_attend(const struct batch *batch, struct work *work);
+/* What comes before its units: the lanes' memory is laid out, shared panels are packed. */
+bool batch_open_attention(const struct batch *batch, struct work *work);
 /* Scratch of one lane. False on overflow. */
 bool attend_lane_bytes(const struct attention_shape *shape, const struct batch_extent *extent, size_t *bytes);
 /* How an observed sequence is cut: rows of a unit, and whether units share the panels of its keys and values. */

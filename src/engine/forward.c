@@ -7,25 +7,25 @@
 #include "engine/low_rank.h"
 #include "engine/observer.h"
 
-#include <float.h>
-
-double forward_flop(const struct attention_shape *shape, const struct forward_input *input)
-{
-    const double batch = (double)input->batch, n_queries = batch * (double)input->query_length,
-                 n_keys = batch * (double)input->key_length;
-    const double d_model = (double)shape->d_model, heads = (double)shape->num_heads,
-                 kv_heads = (double)shape->num_kv_heads;
-    const double d_k = (double)shape->d_k, d_v = (double)shape->d_v;
-    double flop = 2 * n_queries * heads * (double)input->key_length * (d_k + d_v);
-    if (shape->projected)
-        flop += 2 * n_queries * d_model * heads * (d_k + d_v) + 2 * n_keys * d_model * kv_heads * (d_k + d_v);
-    return flop < DBL_MAX ? flop : DBL_MAX;
-}
-
 bool forward_scratch_bytes(const struct attention_shape *shape, const struct forward_input *const *inputs, size_t count,
                            unsigned lanes, size_t *bytes)
 {
     return batch_bytes(shape, inputs, count, lanes, bytes);
+}
+
+bool batch_prepare(const struct batch *batch, struct work *work)
+{
+    const bool ruled = batch->extent.rules;
+    return batch_gather(batch, work) &&
+           (!ruled || (batch_fill_positions(batch, work) && batch_add_positions(batch, work))) &&
+           batch_project_inputs(batch, work) && (!ruled || batch_rotate(batch, work));
+}
+
+bool batch_run(const struct batch *batch, struct work *work)
+{
+    const bool ruled = batch->extent.rules;
+    return batch_prepare(batch, work) && low_rank_attend(batch, work) && (!ruled || batch_choose_heads(batch, work)) &&
+           batch_project_output(batch, work) && (!ruled || batch_sample(batch, work)) && batch_scatter(batch, work);
 }
 
 bool forward_run(const struct attention_layer *layer, const struct forward_input *const *inputs,
@@ -44,12 +44,7 @@ bool forward_run_observed(const struct attention_layer *layer, const struct forw
         return false;
     batch.observer = observer;
     struct work work = {.parallel = parallel};
-    const bool ruled = batch.extent.rules;
-    if (batch_gather(&batch, &work) &&
-        (!ruled || (batch_fill_positions(&batch, &work) && batch_add_positions(&batch, &work))) &&
-        batch_project_inputs(&batch, &work) && (!ruled || batch_rotate(&batch, &work)) &&
-        low_rank_attend(&batch, &work) && (!ruled || batch_choose_heads(&batch, &work)) &&
-        batch_project_output(&batch, &work) && (!ruled || batch_sample(&batch, &work)) && batch_scatter(&batch, &work))
+    if (batch_run(&batch, &work))
         return true;
     return error_set(error, ERROR_CLIENT_GONE, "The computation was cancelled: nobody waits for its result any more.");
 }

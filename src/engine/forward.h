@@ -71,8 +71,20 @@ static inline size_t forward_map_columns(const struct forward_input *input)
 }
 
 /* Floating-point operations of the products (multiply and add count as two), for limits and queueing. An upper bound:
- * neither padding nor masks nor causal are taken off. Saturates at DBL_MAX. */
+ * neither padding nor masks nor causal are taken off. Rules count as what they make the engine do: the tiles of a
+ * pattern, its draws, landmarks and their inverse, every sample of dropout. Maps that nystrom would have to multiply
+ * out are not in it: forward_map_flop. Saturates at DBL_MAX. */
 double forward_flop(const struct attention_shape *shape, const struct forward_input *input);
+/* What returning n_maps maps adds to it: nothing but under nystrom. */
+double forward_map_flop(const struct forward_input *input, size_t n_maps);
+
+/* The scores that the rule's definition needs for the rows that are computed, of all sequences and heads: pairs that
+ * masks, causal order and pattern allow; of linformer and nystrom those of their smaller matrices. Exact. Takes
+ * forward_pairs_bytes of the arena, which has to hold them, and gives them back. False when cancelled. */
+bool forward_pairs(const struct attention_shape *shape, const struct forward_input *input,
+                   const struct parallel *parallel, struct arena *arena, double *pairs);
+/* False on overflow. */
+bool forward_pairs_bytes(const struct forward_input *input, unsigned lanes, size_t *bytes);
 
 /* The arena that forward_run needs for these `count` inputs on `lanes` lanes, whatever results are wanted. It depends
  * on the padding masks, which are read. False when it overflows size_t. */

@@ -3,8 +3,7 @@
 #include "engine/kernels/kernels.h"
 #include "engine/observer.h"
 #include "lanes.h"
-#include "pattern_definition.h"
-#include "problem.h"
+#include "patterned.h"
 #include "suite.h"
 
 #include <math.h>
@@ -20,53 +19,6 @@ static bool choose_variant(int i)
     return isa_supported((enum isa)i) && engine_init(kernel_variants[i]->name, &error);
 }
 
-/* A problem under a pattern, of which the reference has a table. */
-struct patterned {
-    struct problem problem;
-    struct attention_rules rules;
-    struct attention_layer *layer;
-};
-
-static void give_pattern(struct patterned *p, const struct pattern_rule *rule)
-{
-    struct forward_input *in = &p->problem.input;
-    const ptrdiff_t shift = in->causal ? (ptrdiff_t)in->key_length - (ptrdiff_t)in->query_length : 0;
-    p->rules = (struct attention_rules){.pattern = *rule, .layer = 2, .num_layers = 3};
-    in->rules = &p->rules;
-    uint8_t *table = problem_take(&p->problem, in->query_length * in->key_length);
-    _Static_assert(sizeof(bool) == sizeof *table, "a row of bool is one of bytes");
-    for (size_t i = 0; i < in->query_length; i++)
-        pattern_definition(rule, p->rules.layer, (ptrdiff_t)i + shift, in->key_length,
-                           (bool *)(table + i * in->key_length));
-    p->problem.pattern = table;
-    p->problem.top_k = rule->kind == PATTERN_TOP_K ? rule->k : 0;
-}
-
-static void open_problem(struct patterned *p, struct random *random, enum pattern_kind kind)
-{
-    struct error error;
-    const struct attention_shape shape = random_shape(random, &limits);
-    p->problem = problem_create(random, &shape, NULL, &limits);
-    const size_t n_keys = p->problem.input.key_length;
-    struct pattern_rule rule = random_pattern(random, kind, random_chance(random, 0.5) ? n_keys : 40);
-    rule.k = random_chance(random, 0.2) ? n_keys + 5 : random_size(random, 1, n_keys);
-    if (kind != PATTERN_TOP_K && random_chance(random, 0.3)) {
-        uint32_t *global = problem_take(&p->problem, 8 * sizeof *global);
-        for (size_t g = random_size(random, 0, 20); rule.n_global < 8; g += random_size(random, 1, 60))
-            global[rule.n_global++] = (uint32_t)g;
-        rule.global = global;
-    }
-    give_pattern(p, &rule);
-    p->layer = attention_layer_create(&shape, &p->problem.matrices, &error);
-    ck_assert_ptr_nonnull(p->layer);
-}
-
-static void close_problem(struct patterned *p)
-{
-    attention_layer_free(p->layer);
-    problem_free(&p->problem);
-}
-
 START_TEST(every_pattern_is_within_the_bounds_of_float64)
 {
     if (!choose_variant(_i / PATTERN_KIND_COUNT))
@@ -75,7 +27,7 @@ START_TEST(every_pattern_is_within_the_bounds_of_float64)
     struct random random = {(uint64_t)_i};
     for (int round = 0; round < 25; round++) {
         struct patterned p;
-        open_problem(&p, &random, kind);
+        patterned_open(&p, &random, &limits, kind);
         struct answer expected = answer_create(&p.problem), found = answer_create(&p.problem);
         reference_forward(&p.problem, &expected);
         run_problem(p.layer, &p.problem, &parallel_serial, &found);
@@ -92,7 +44,7 @@ START_TEST(every_pattern_is_within_the_bounds_of_float64)
         ck_assert_uint_eq(found.fully_masked_rows, expected.fully_masked_rows);
         answer_free(&expected);
         answer_free(&found);
-        close_problem(&p);
+        patterned_close(&p);
     }
 }
 END_TEST
@@ -177,7 +129,7 @@ START_TEST(lanes_and_observers_change_no_bit)
     struct random random = {1000 + (uint64_t)_i};
     for (int round = 0; round < 12; round++) {
         struct patterned p;
-        open_problem(&p, &random, (enum pattern_kind)(_i % PATTERN_KIND_COUNT));
+        patterned_open(&p, &random, &limits, (enum pattern_kind)(_i % PATTERN_KIND_COUNT));
         struct answer alone = answer_create(&p.problem);
         run_problem(p.layer, &p.problem, &parallel_serial, &alone);
         for (unsigned n = 2; n <= 4; n++) {
@@ -208,7 +160,7 @@ START_TEST(lanes_and_observers_change_no_bit)
             answer_free(&found);
         }
         answer_free(&alone);
-        close_problem(&p);
+        patterned_close(&p);
     }
 }
 END_TEST
@@ -221,7 +173,7 @@ START_TEST(company_changes_no_bit)
     struct random random = {2000 + (uint64_t)_i};
     for (int round = 0; round < 4; round++) {
         struct patterned p;
-        open_problem(&p, &random, (enum pattern_kind)(_i % PATTERN_KIND_COUNT));
+        patterned_open(&p, &random, &limits, (enum pattern_kind)(_i % PATTERN_KIND_COUNT));
         struct problem problems[PROBLEMS];
         struct answer alone[PROBLEMS], found[PROBLEMS];
         const struct forward_input *inputs[PROBLEMS];
@@ -252,7 +204,7 @@ START_TEST(company_changes_no_bit)
             problem_free(&problems[i]);
         }
         arena_free(&arena);
-        close_problem(&p);
+        patterned_close(&p);
     }
 }
 END_TEST
@@ -277,7 +229,7 @@ START_TEST(a_pattern_that_hides_nothing_has_the_bits_of_none)
     struct random random = {3000 + (uint64_t)_i};
     for (int round = 0; round < 15; round++) {
         struct patterned p;
-        open_problem(&p, &random, PATTERN_FULL);
+        patterned_open(&p, &random, &limits, PATTERN_FULL);
         struct problem plain = p.problem;
         plain.input.rules = NULL;
         struct answer expected = answer_create(&plain);
@@ -293,7 +245,7 @@ START_TEST(a_pattern_that_hides_nothing_has_the_bits_of_none)
             answer_free(&found);
         }
         answer_free(&expected);
-        close_problem(&p);
+        patterned_close(&p);
     }
 }
 END_TEST
@@ -305,7 +257,7 @@ START_TEST(a_map_is_the_full_one_renormalised)
     struct random random = {4000 + (uint64_t)_i};
     for (int round = 0; round < 20; round++) {
         struct patterned p;
-        open_problem(&p, &random, (enum pattern_kind)(round % PATTERN_TOP_K));
+        patterned_open(&p, &random, &limits, (enum pattern_kind)(round % PATTERN_TOP_K));
         struct problem plain = p.problem;
         plain.input.rules = NULL;
         struct answer full = answer_create(&plain), found = answer_create(&p.problem);
@@ -326,7 +278,7 @@ START_TEST(a_map_is_the_full_one_renormalised)
         }
         answer_free(&full);
         answer_free(&found);
-        close_problem(&p);
+        patterned_close(&p);
     }
 }
 END_TEST
