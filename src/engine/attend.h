@@ -46,12 +46,6 @@ struct block {
 /* attend.c */
 
 struct lane *attend_lane(const struct batch *batch, unsigned lane);
-/* The tile: scale * query key^T. */
-void attend_score(const struct block *b);
-/* The tile's scores become unnormalised weights; the rows' 1 / sum is kept beside. A row without an allowed key gets 0,
- * so that all that comes of it is 0. */
-void attend_weigh(const struct block *b);
-
 /* Lets the block have the panels of its head. */
 void attend_choose_panels(struct block *b, struct lane *lane);
 /* The bias of one row, in the order of the batch's keys; NULL: none. */

@@ -5,6 +5,8 @@
 
 #include "base/size.h"
 #include "engine/attend.h"
+#include "engine/low_rank.h"
+#include "engine/nystrom.h"
 
 #include <float.h>
 #include <math.h>
@@ -41,9 +43,10 @@ enum maps_relation { MAPS_UNDEFINED, MAPS_EQUAL, MAPS_DIFFER };
 static enum maps_relation relate_maps(const struct forward_input *input, bool same_layer)
 {
     const struct attention_rules *rules = input->rules;
-    if (rules && (rules->low_rank.kind == LOW_RANK_LINFORMER || rules->low_rank.kind == LOW_RANK_NYSTROM))
+    if (rules && rules->low_rank.kind == LOW_RANK_LINFORMER)
         return MAPS_UNDEFINED;
-    return same_layer && (!rules || rules->pattern.kind == PATTERN_FULL) ? MAPS_EQUAL : MAPS_DIFFER;
+    const bool full = !rules || (rules->pattern.kind == PATTERN_FULL && rules->low_rank.kind != LOW_RANK_NYSTROM);
+    return full && same_layer ? MAPS_EQUAL : MAPS_DIFFER;
 }
 
 /* Whether the full run scores the row. */
@@ -148,6 +151,80 @@ static void compare_unit(const void *argument, size_t unit, unsigned lane)
     c->sums[unit] = rows.sum;
 }
 
+static bool is_nystrom(const struct forward_input *input)
+{
+    return input->rules && input->rules->low_rank.kind == LOW_RANK_NYSTROM;
+}
+
+/* One head of a sequence that nystrom approximates. */
+struct approximated {
+    const struct comparison *comparison;
+    const struct sequence *sequence; /* of the maps' batch */
+    size_t head, stride;
+    float *rows;  /* [lanes][NYSTROM_MAP_ROWS, n_keys], rows `stride` apart */
+    double *sums; /* [chunks] */
+};
+
+static void compare_approximated(const void *argument, size_t chunk, unsigned lane)
+{
+    const struct approximated *a = argument;
+    const struct sequence *s = a->sequence;
+    float *tile = a->rows + lane * NYSTROM_MAP_ROWS * a->stride, ones[NYSTROM_MAP_ROWS];
+    struct rows_compared rows = {.comparison = a->comparison, .lane = lane};
+    struct block block = {
+        .batch = a->comparison->maps,
+        .sequence = s,
+        .head = a->head,
+        .n_keys = s->n_keys,
+        .tile_stride = a->stride,
+        .tile = tile,
+        .inverse = ones,
+    };
+    for (size_t i = 0; i < NYSTROM_MAP_ROWS; i++)
+        ones[i] = 1;
+    const size_t end = size_min((chunk + 1) * ROWS, s->n_queries);
+    for (block.first_row = chunk * ROWS; block.first_row < end; block.first_row += block.n_rows) {
+        block.n_rows = size_min(NYSTROM_MAP_ROWS, end - block.first_row);
+        nystrom_map_rows(block.batch, block.first_row, block.n_rows, tile, a->stride, lane);
+        see_block(&rows, &block);
+    }
+    a->sums[chunk] = rows.sum;
+}
+
+/* Sequences that are exact do not differ. */
+static bool compare_nystrom(const struct comparison *c, float *rows, struct work *work)
+{
+    const size_t num_heads = c->maps->layer->shape.num_heads;
+    for (size_t i = 0; i < c->maps->extent.n_sequences; i++) {
+        const struct sequence *s = &c->maps->sequences[i];
+        const double flop = attend_flop(c->full) / (double)c->maps->extent.n_sequences / (double)num_heads;
+        for (size_t head = 0; head < num_heads; head++) {
+            const struct approximated a = {.comparison = c,
+                                           .sequence = s,
+                                           .head = head,
+                                           .stride = batch_tile_stride(s->input->key_length),
+                                           .rows = rows,
+                                           .sums = c->sums + (i * num_heads + head) * c->chunks};
+            memset(a.sums, 0, c->chunks * sizeof *a.sums);
+            if (low_rank_approximates(s->input->rules, s->n_keys) &&
+                (!nystrom_open_map(c->maps, s, head, work) ||
+                 !work_split(work, (s->n_queries + ROWS - 1) / ROWS, 2 * flop, compare_approximated, &a)))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* For compare_nystrom. */
+static bool rows_bytes(const struct forward_input *input, unsigned lanes, size_t *bytes)
+{
+    *bytes = 0;
+    return !is_nystrom(input) ||
+           (input->key_length < SIZE_MAX / 2 &&
+            tensor_bytes((size_t[]){lanes, NYSTROM_MAP_ROWS, batch_tile_stride(input->key_length)}, 3, sizeof(float),
+                         bytes));
+}
+
 static bool sums_bytes(const struct attention_shape *shape, const struct forward_input *input, size_t *bytes)
 {
     const size_t chunks = (input->query_length - 1) / ROWS + 1;
@@ -175,13 +252,19 @@ static bool compare_maps(const struct batch *full, const struct attention_layer 
     struct batch maps;
     struct comparison c = {.maps = &maps, .full = full, .chunks = (input->query_length - 1) / ROWS + 1};
     size_t bytes;
-    if (!sums_bytes(shape, input, &bytes) || !(c.sums = arena_take(arena, bytes)))
+    float *rows = NULL;
+    if (!sums_bytes(shape, input, &bytes) || !(c.sums = arena_take(arena, bytes)) ||
+        !rows_bytes(input, work->parallel->lanes, &bytes) || (bytes > 0 && !(rows = arena_take(arena, bytes))))
         return error_out_of_memory(error);
     if (!batch_create(&maps, layer, &input, nothings, 1, work->parallel->lanes, arena, error))
         return false;
     const size_t units = input->batch * shape->num_heads * c.chunks;
-    if (!batch_prepare(&maps, work) || !batch_open_attention(&maps, work) ||
-        !work_split(work, units, attend_flop(&maps) + attend_flop(full), compare_unit, &c))
+    const bool complete =
+        batch_prepare(&maps, work) &&
+        (rows ? low_rank_attend(&maps, work) && compare_nystrom(&c, rows, work)
+              : batch_open_attention(&maps, work) &&
+                    work_split(work, units, attend_flop(&maps) + attend_flop(full), compare_unit, &c));
+    if (!complete)
         return error_set(error, ERROR_CLIENT_GONE,
                          "The comparison was cancelled: nobody waits for its result any more.");
     double sum = 0;
@@ -272,17 +355,18 @@ bool forward_compare_bytes(const struct attention_shape *shape, const struct att
                            const struct forward_input *input, unsigned lanes, size_t *bytes)
 {
     struct rule_sets sets;
-    size_t output, first, full, maps, sums, pairs, pairs_full, total = 0, second = 0;
+    size_t output, first, full, maps, sums, rows, pairs, pairs_full, total = 0, second = 0;
     split_rules(input, &sets);
     const struct forward_input *inputs[] = {input}, *full_inputs[] = {&sets.full_input},
                                *maps_inputs[] = {&sets.maps_input};
     if (!output_bytes(shape, input, &output) || !forward_scratch_bytes(shape, inputs, 1, lanes, &first) ||
         !forward_scratch_bytes(full_shape, full_inputs, 1, lanes, &full) ||
         !forward_scratch_bytes(shape, maps_inputs, 1, lanes, &maps) || !sums_bytes(shape, input, &sums) ||
-        !forward_pairs_bytes(input, lanes, &pairs) || !forward_pairs_bytes(&sets.full_input, lanes, &pairs_full))
+        !rows_bytes(input, lanes, &rows) || !forward_pairs_bytes(input, lanes, &pairs) ||
+        !forward_pairs_bytes(&sets.full_input, lanes, &pairs_full))
         return false;
     if (!arena_need(&total, output) || !arena_need(&total, output) || !arena_need(&second, full) ||
-        !arena_need(&second, maps) || !arena_need(&second, sums))
+        !arena_need(&second, maps) || !arena_need(&second, sums) || !arena_need(&second, rows))
         return false;
     const size_t most = size_max(size_max(first, second), size_max(pairs, pairs_full));
     if (!arena_need(&total, most))
@@ -297,6 +381,6 @@ double forward_compare_flop(const struct attention_shape *shape, const struct at
     struct rule_sets sets;
     split_rules(input, &sets);
     const double flop = forward_flop(shape, input) + forward_flop(shape, &sets.maps_input) +
-                        2 * forward_flop(full_shape, &sets.full_input);
+                        forward_map_flop(input, shape->num_heads) + 2 * forward_flop(full_shape, &sets.full_input);
     return flop < DBL_MAX ? flop : DBL_MAX;
 }

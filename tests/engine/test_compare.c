@@ -5,6 +5,7 @@
 
 #include "engine/kernels/kernels.h"
 #include "lanes.h"
+#include "low_rank.h"
 #include "patterned.h"
 #include "suite.h"
 
@@ -67,9 +68,9 @@ static struct approximation expect(const struct problem *p, const struct answer 
     return a;
 }
 
-static void check_error(double found, double expected, const char *what)
+static void check_error(double found, double expected, double tolerance, const char *what)
 {
-    if (isnan(expected) != isnan(found) || fabs(found - expected) > 2e-5 * (1 + fabs(expected)))
+    if (isnan(expected) != isnan(found) || fabs(found - expected) > tolerance * (1 + fabs(expected)))
         ck_abort_msg("%s is %.9g, not %.9g", what, found, expected);
 }
 
@@ -110,8 +111,8 @@ START_TEST(a_comparison_is_that_of_the_maps_and_outputs)
         struct lanes threads;
         lanes_init(&threads, (unsigned)random_size(&random, 1, LANES_MOST), (uint64_t)round);
         const struct approximation a = run_compared(p.layer, &p.problem, &threads.parallel, &found);
-        check_error(a.output_error, expected.output_error, "output_error");
-        check_error(a.attention_error, expected.attention_error, "attention_error");
+        check_error(a.output_error, expected.output_error, 2e-5, "output_error");
+        check_error(a.attention_error, expected.attention_error, 2e-5, "attention_error");
         ck_assert_msg(a.pairs == expected.pairs, "pairs: %.17g, not %.17g", a.pairs, expected.pairs);
         ck_assert_msg(a.pairs_full == expected.pairs_full, "pairs_full: %.17g, not %.17g", a.pairs_full,
                       expected.pairs_full);
@@ -128,6 +129,55 @@ START_TEST(a_comparison_is_that_of_the_maps_and_outputs)
         answer_free(&found);
         answer_free(&alone);
         patterned_close(&p);
+    }
+}
+END_TEST
+
+/* Landmarks, and sequences that have no more tokens; linformer, whose maps have other columns. */
+START_TEST(low_rank_is_compared)
+{
+    if (!choose_variant(_i / 2))
+        return;
+    struct random random = {7 + (uint64_t)_i};
+    for (int round = 0; round < 12; round++) {
+        struct error error;
+        const struct attention_shape shape = random_shape(&random, &limits);
+        struct problem p = low_rank_problem(&random, &shape, NULL, &limits, _i % 2 == 0);
+        struct attention_rules rules = {.num_layers = 1};
+        p.include_heads = NULL;
+        p.n_maps = shape.num_heads;
+        struct problem plain = p;
+        p.input.rules = &rules;
+        if (_i % 2 == 0)
+            rules.low_rank = (struct low_rank_rule){
+                .kind = LOW_RANK_NYSTROM, .landmarks = random_size(&random, 1, 12), .iterations = 6};
+        else
+            random_linformer(&random, &p, shape.num_heads, 5, p.input.key_length, &rules.low_rank);
+        uint8_t *table = problem_take(&p, p.input.query_length * p.input.key_length);
+        memset(table, 1, p.input.query_length * p.input.key_length);
+        plain.pattern = table;
+        struct attention_layer *layer = attention_layer_create(&shape, &p.matrices, &error);
+        struct answer seen = answer_create(&p), full = answer_create(&plain), found = answer_create(&p);
+        reference_low_rank(&p, &seen);
+        reference_forward(&plain, &full);
+        const struct approximation a = run_compared(layer, &p, &parallel_serial, &found);
+        struct answer comparable = seen;
+        if (_i % 2)
+            comparable.attention = full.attention;
+        const struct approximation expected = expect(&plain, &comparable, &full);
+        check_error(a.output_error, expected.output_error, 3e-4, "output_error");
+        check_error(a.attention_error, _i % 2 ? NAN : expected.attention_error, 3e-4, "attention_error");
+        ck_assert(a.pairs_full == expected.pairs_full);
+        struct lanes threads;
+        lanes_init(&threads, 3, (uint64_t)round);
+        struct answer none = {0};
+        const struct approximation again = run_compared(layer, &p, &threads.parallel, &none);
+        ck_assert_msg(memcmp(&a, &again, sizeof a) == 0, "other bits on several lanes, without results");
+        answer_free(&seen);
+        answer_free(&full);
+        answer_free(&found);
+        attention_layer_free(layer);
+        problem_free(&p);
     }
 }
 END_TEST
@@ -192,6 +242,7 @@ Suite *suite(void)
     TCase *t = tcase_create("compare");
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, a_comparison_is_that_of_the_maps_and_outputs, 0, KERNEL_VARIANT_COUNT * PATTERN_KIND_COUNT);
+    tcase_add_loop_test(t, low_rank_is_compared, 0, 2 * KERNEL_VARIANT_COUNT);
     tcase_add_test(t, pairs_of_low_rank_are_those_of_its_matrices);
     tcase_add_test(t, cost_of_a_pattern_grows_with_the_length);
     suite_add_tcase(s, t);
