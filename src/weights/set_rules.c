@@ -184,8 +184,8 @@ bool set_rules_load(const struct weights_config *config, const struct attention_
     return load_importance(config, shape, num_layers, rules, error);
 }
 
-bool set_rules_bytes(const struct weights_config *config, const struct attention_shape *shape, size_t *bytes,
-                     struct error *error)
+bool set_rules_need(const struct weights_config *config, const struct attention_shape *shape,
+                    struct low_rank_rule *low_rank, size_t *bytes, struct error *error)
 {
     struct set_rules rules = {0};
     struct loading loading = {.config = config, .rules = &rules, .file = {.descriptor = -1}, .counting = true};
@@ -194,9 +194,9 @@ bool set_rules_bytes(const struct weights_config *config, const struct attention
     const bool read = read_rules(&loading, shape, error);
     if (loading.file.descriptor >= 0)
         safetensors_file_close(&loading.file);
+    *low_rank = rules.rules.low_rank;
+    *bytes = loading.bytes;
     set_rules_free(&rules);
-    if (read)
-        *bytes = loading.bytes;
     return read;
 }
 

@@ -30,9 +30,10 @@ struct set_rules {
 bool set_rules_load(const struct weights_config *config, const struct attention_shape *shape, size_t num_layers,
                     struct set_rules *rules, struct error *error);
 
-/* Bytes of the tensors that it would hold, of which only the file's header is read. */
-bool set_rules_bytes(const struct weights_config *config, const struct attention_shape *shape, size_t *bytes,
-                     struct error *error);
+/* What it would be: *low_rank without tensors, and the bytes of all tensors, of which only the file's header is read.
+ */
+bool set_rules_need(const struct weights_config *config, const struct attention_shape *shape,
+                    struct low_rank_rule *low_rank, size_t *bytes, struct error *error);
 
 /* Whether the entry says anything that decides results. */
 bool set_rules_are_plain(const struct set_rules *rules);

@@ -8,6 +8,7 @@
 #include "weights/layer_tensors.h"
 #include "weights/numpy_source.h"
 #include "weights/safetensors_source.h"
+#include "weights/svd.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,7 +75,9 @@ static bool load_tensors(const struct weights_config *config, struct attention_s
     return true;
 }
 
-static bool pack(struct weight_set *set, const struct layer_tensors *tensors, struct error *error)
+/* A list of the one layer there is; NULL with an error. */
+static struct attention_layer **pack(const struct attention_shape *shape, const struct layer_tensors *tensors,
+                                     struct error *error)
 {
     const struct attention_matrices matrices = {
         .w_q = tensors->items[LAYER_W_Q].data,
@@ -86,12 +89,31 @@ static bool pack(struct weight_set *set, const struct layer_tensors *tensors, st
         .b_v = tensors->items[LAYER_B_V].data,
         .b_o = tensors->items[LAYER_B_O].data,
     };
-    set->layers = calloc(1, sizeof *set->layers);
-    if (!set->layers)
-        return error_out_of_memory(error);
-    set->num_layers = 1;
-    set->layers[0] = attention_layer_create(&set->shape, &matrices, error);
-    return set->layers[0] != NULL;
+    struct attention_layer **layers = calloc(1, sizeof *layers);
+    if (!layers) {
+        error_out_of_memory(error);
+        return NULL;
+    }
+    layers[0] = attention_layer_create(shape, &matrices, error);
+    if (!layers[0]) {
+        free(layers);
+        return NULL;
+    }
+    return layers;
+}
+
+/* The layers of lower rank, where the set's rules say so. */
+static bool pack_svd(struct weight_set *set, const struct layer_tensors *tensors, struct error *error)
+{
+    struct attention_shape shape;
+    struct layer_tensors made;
+    if (set->rules.rules.low_rank.kind != LOW_RANK_SVD)
+        return true;
+    if (!svd_layer_make(&set->shape, tensors, &set->rules.rules.low_rank, &shape, &made, error))
+        return false;
+    set->svd_layers = pack(&shape, &made, error);
+    layer_tensors_free(&made);
+    return set->svd_layers != NULL;
 }
 
 /* Puts the file's name in front, so that the text is complete wherever it is shown. */
@@ -119,7 +141,8 @@ struct weight_set *weight_set_load(const struct weights_config *config, struct e
     set->parameters = layer_tensors_count(&tensors);
     for (unsigned kind = LAYER_B_Q; kind <= LAYER_B_O; kind++)
         set->bias = set->bias || tensors.items[kind].rows;
-    if (!pack(set, &tensors, error))
+    set->num_layers = 1;
+    if (!(set->layers = pack(&set->shape, &tensors, error)) || !pack_svd(set, &tensors, error))
         goto fail;
     layer_tensors_free(&tensors);
     clock_gettime(CLOCK_REALTIME, &set->loaded_at);
@@ -145,6 +168,22 @@ struct weight_set *weight_set_failed(const struct weights_config *config, const 
     return set;
 }
 
+/* Bytes of the tensors of lower rank, and of what making them takes besides. */
+static bool svd_need(const struct attention_shape *shape, const struct layer_tensors *tensors,
+                     const struct low_rank_rule *rule, size_t *bytes, size_t *scratch, struct error *error)
+{
+    struct attention_shape made;
+    *bytes = *scratch = 0;
+    if (rule->kind != LOW_RANK_SVD)
+        return true;
+    if (!svd_layer_shape(shape, rule, &made, error))
+        return false;
+    const struct layer_tensors lower = svd_layer_describe(&made, tensors);
+    return (size_multiply(layer_tensors_count(&lower), sizeof(float), bytes) &&
+            svd_layer_scratch(shape, rule, scratch)) ||
+           error_out_of_memory(error);
+}
+
 bool weight_set_need(const struct weights_config *config, struct weight_set_need *need, struct error *error)
 {
     struct attention_shape shape;
@@ -155,13 +194,16 @@ bool weight_set_need(const struct weights_config *config, struct weight_set_need
         return false;
     }
     const struct layer_tensors all = layer_tensors_describe(&shape, ~0U);
-    size_t rules;
-    if (!set_rules_bytes(config, &shape, &rules, error)) {
+    struct low_rank_rule low_rank;
+    size_t rules, svd, scratch;
+    if (!set_rules_need(config, &shape, &low_rank, &rules, error) ||
+        !svd_need(&shape, &all, &low_rank, &svd, &scratch, error)) {
         name_file(config, error);
         return false;
     }
     if (!size_multiply(layer_tensors_count(&all), sizeof(float), &need->loaded) ||
-        !size_multiply(need->loaded, 2, &need->loading) || !size_add(need->loading, rules, &need->loading) ||
+        !size_add(need->loaded, svd, &need->loaded) || !size_multiply(need->loaded, 2, &need->loading) ||
+        !size_add(need->loading, rules, &need->loading) || !size_add(need->loading, scratch, &need->loading) ||
         !size_add(need->loaded, rules, &need->loaded))
         return error_out_of_memory(error);
     return true;
@@ -169,8 +211,7 @@ bool weight_set_need(const struct weights_config *config, struct weight_set_need
 
 const struct attention_layer *weight_set_layer(const struct weight_set *set, const struct attention_rules *rules)
 {
-    (void)rules;
-    return set->layers[0];
+    return (rules && rules->low_rank.kind == LOW_RANK_SVD ? set->svd_layers : set->layers)[0];
 }
 
 struct weight_set *weight_set_hold(struct weight_set *set)
@@ -179,13 +220,19 @@ struct weight_set *weight_set_hold(struct weight_set *set)
     return set;
 }
 
+static void free_layers(struct attention_layer **layers, size_t count)
+{
+    for (size_t i = 0; layers && i < count; i++)
+        attention_layer_free(layers[i]);
+    free(layers);
+}
+
 void weight_set_free(struct weight_set *set)
 {
     if (!set || atomic_fetch_sub(&set->holders, 1) > 1)
         return;
-    for (size_t i = 0; i < set->num_layers; i++)
-        attention_layer_free(set->layers[i]);
-    free(set->layers);
+    free_layers(set->layers, set->num_layers);
+    free_layers(set->svd_layers, set->num_layers);
     set_rules_free(&set->rules);
     free(set->failure);
     free(set->source);

@@ -22,7 +22,8 @@ struct weight_set {
     char *source;                    /* "numpy", "identity", "safetensors:model.safetensors" */
     bool ready;                      /* false: loading failed and the set is not required */
     char *failure;                   /* why, when !ready */
-    struct attention_layer **layers; /* [num_layers] when ready */
+    struct attention_layer **layers;     /* [num_layers] when ready */
+    struct attention_layer **svd_layers; /* [num_layers] of the same, of lower rank; NULL: its rules do not say so */
     size_t num_layers;
     struct attention_shape shape; /* of each layer */
     bool bias;                    /* any bias is there */
