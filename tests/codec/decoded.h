@@ -33,6 +33,11 @@ static inline size_t held_bytes(const struct forward_request *q)
                    rounded(q->attention_mask.count) + rounded(4 * q->n_include_heads);
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
         bytes += rounded(4 * tensors[i]->count);
+    bytes += rounded(4 * q->position_ids.count);
+    if (q->rules)
+        bytes += rounded(sizeof *q->rules) + rounded(4 * q->rules->asked.table.count) +
+                 rounded(4 * q->rules->asked.e.count) + rounded(4 * q->rules->asked.f.count) +
+                 rounded(4 * q->rules->asked.rules.pattern.n_global);
     return bytes;
 }
 

@@ -391,6 +391,65 @@ START_TEST(test_faults)
 }
 END_TEST
 
+/* Rules are parameters, as objects or as their texts; positions are an input. */
+START_TEST(test_rules)
+{
+    struct oip_request request;
+    static const int64_t wide[] = {5, 6};
+    accept("{'inputs':[" INPUT "],'parameters':{'position':{'kind':'rope','base':5},'pattern':'{\\'kind\\':"
+           "\\'block\\',\\'size\\':2,\\'global\\':[1]}','dropout':'null','low_rank':null,'compare':'full'}}",
+           &request);
+    const struct forward_rules *rules = request.forward.rules;
+    ck_assert(request.forward.compare && rules);
+    ck_assert_uint_eq(rules->asked.named, RULE_POSITION | RULE_PATTERN | RULE_DROPOUT | RULE_LOW_RANK);
+    ck_assert(rules->asked.rules.position.base == 5 && rules->asked.rules.pattern.size == 2 &&
+              rules->asked.rules.pattern.global[0] == 1 && rules->asked.rules.dropout.samples == 0);
+    accept("{'inputs':[" INPUT ",{'name':'position_ids','datatype':'INT32','shape':[1,2],'data':[[3,4294967295]]}],"
+           "'outputs':[{'name':'heads_used'},{'name':'output_std'}]}",
+           &request);
+    ck_assert(request.forward.position_ids.rank == 2 && request.forward.position_ids.shape[1] == 2 &&
+              request.forward.position_ids.data[1] == UINT32_MAX);
+    ck_assert(request.named_outputs && request.forward.returned == RETURN_OUTPUT);
+    accept_bytes(
+        "{'inputs':[{'name':'position_ids','datatype':'INT64','shape':[2],'parameters':{'binary_data_size':16}}," INPUT
+        "]}",
+        wide, sizeof wide, 0, &request);
+    ck_assert(request.forward.position_ids.rank == 1 && request.forward.position_ids.data[1] == 6);
+}
+END_TEST
+
+START_TEST(test_rule_faults)
+{
+    static char longest[40000];
+    refuse("{'inputs':[" INPUT "],'parameters':{'pattern':{'kind':'windw'}}}", ERROR_INVALID,
+           "/parameters/pattern/kind", "window");
+    refuse("{'inputs':[" INPUT "],'parameters':{'pattern':'{\\'kind\\':\\'windw\\'}'}}", ERROR_INVALID,
+           "/parameters/pattern/kind", "window");
+    refuse("{'inputs':[" INPUT "],'parameters':{'pattern':'window'}}", ERROR_NOT_JSON, "/parameters/pattern",
+           "pattern JSON");
+    refuse("{'inputs':[" INPUT "],'parameters':{'pattern':'{\\'kind\\':'}}", ERROR_NOT_JSON, NULL, "pattern JSON");
+    refuse("{'inputs':[" INPUT "],'parameters':{'pattern':'nu\\u0000ll'}}", ERROR_INVALID, "/parameters/pattern",
+           "U 0000");
+    refuse("{'inputs':[" INPUT "],'parameters':{'dropout':{'rate':1}}}", ERROR_INVALID, "/parameters/dropout/rate",
+           "rate");
+    refuse("{'inputs':[" INPUT "],'parameters':{'compare':'ful'}}", ERROR_INVALID, "/parameters/compare", "full");
+    refuse("{'inputs':[" INPUT "],'parameters':{'pattern':null,'pattern':null}}", ERROR_DUPLICATE_MEMBER, NULL,
+           "pattern");
+    refuse("{'inputs':[" INPUT ",{'name':'position_ids','datatype':'FP32','shape':[2],'data':[0,1]}]}", ERROR_INVALID,
+           "/inputs/1/data", "position_ids FP32 INT32 INT64");
+    refuse("{'inputs':[" INPUT ",{'name':'position_ids','datatype':'INT32','shape':[2],'data':[0,1.5]}]}",
+           ERROR_INVALID, "/inputs/1/data/1", "1.5");
+    refuse("{'inputs':[" INPUT ",{'name':'position_ids','datatype':'INT32','shape':[3],'data':[0,1]}]}", ERROR_INVALID,
+           "/inputs/1/data", "2 3");
+    refuse("{'inputs':[" INPUT ",{'name':'position_ids','datatype':'INT32','shape':[1,1,2],'data':[0,1]}]}",
+           ERROR_INVALID, "/inputs/1/data", "3 2");
+    const int at = snprintf(longest, sizeof longest, "{'inputs':[" INPUT "],'parameters':{'pattern':'");
+    memset(longest + at, ' ', 16384);
+    strcpy(longest + at + 16384, "null'}}");
+    refuse(longest, ERROR_INVALID, "/parameters/pattern", "16388 16383 object");
+}
+END_TEST
+
 /* Places that the check against the weights names are found again in this protocol's request. */
 START_TEST(test_places)
 {
@@ -405,6 +464,8 @@ START_TEST(test_places)
          "{'name':'query','datatype':'FP32','shape':[1,1],'data':[1]}]}",
          "/inputs/1"},
         {"{'inputs':[" INPUT "],'parameters':{'include_heads':[0,5]}}", "/parameters/include_heads/1"},
+        {"{'inputs':[" INPUT "],'parameters':{'keep_heads':{'count':3}}}", "/parameters/keep_heads/count"},
+        {"{'inputs':[" INPUT ",{'name':'position_ids','datatype':'INT32','shape':[3],'data':[0,1,2]}]}", "/inputs/1"},
     };
     const struct attention_shape shape = {.d_model = 2, .num_heads = 2, .num_kv_heads = 2, .d_k = 1, .d_v = 1};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -479,6 +540,8 @@ Suite *suite(void)
     tcase_add_test(c, test_binary_sections);
     tcase_add_test(c, test_binary_faults);
     tcase_add_test(c, test_faults);
+    tcase_add_test(c, test_rules);
+    tcase_add_test(c, test_rule_faults);
     tcase_add_test(c, test_places);
     tcase_add_test(c, test_cut);
     tcase_add_test(c, test_memory);

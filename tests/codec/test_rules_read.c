@@ -25,6 +25,7 @@ static const struct rules_asked *decode_right(const char *member)
     struct error error;
     ck_assert_msg(decode(member, &request, &error), "%s: %s at %s", member, error.message, error.pointer);
     ck_assert_ptr_nonnull(request.rules);
+    ck_assert_uint_eq(arena.used, BEFORE_BODY + held_bytes(&request));
     return &request.rules->asked;
 }
 
