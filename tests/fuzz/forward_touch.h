@@ -3,7 +3,9 @@
 #define ATTND_TESTS_FUZZ_FORWARD_TOUCH_H
 
 #include "codec/forward_request.h"
+#include "engine/compare.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 static inline void check(bool holds)
@@ -14,6 +16,42 @@ static inline void check(bool holds)
 
 static const struct attention_shape SHAPE = {
     .d_model = 4, .num_heads = 2, .num_kv_heads = 2, .d_k = 2, .d_v = 2, .scale = 1, .projected = true};
+
+static const struct approximation COMPARED = {.output_error = 0.5, .attention_error = NAN, .pairs = 1, .pairs_full = 2};
+
+/* The same for rules: that they are what the engine is promised, and all their numbers. */
+static inline void touch_rules(const struct attention_rules *rules, const struct forward_input *problem)
+{
+    const struct position_rule *position = &rules->position;
+    const struct pattern_rule *pattern = &rules->pattern;
+    const struct low_rank_rule *low = &rules->low_rank;
+    volatile float sum = 0;
+    check(position->kind < POSITION_KIND_COUNT && pattern->kind < PATTERN_KIND_COUNT && rules->num_layers == 1);
+    check(low->kind == LOW_RANK_NONE || low->kind == LOW_RANK_LINFORMER || low->kind == LOW_RANK_NYSTROM);
+    if (position->kind == POSITION_LEARNED || position->kind == POSITION_T5 || position->kind == POSITION_RELATIVE)
+        sum +=
+            position
+                ->table[position->table_rows * (position->kind == POSITION_LEARNED ? SHAPE.d_model : SHAPE.num_heads) -
+                        1];
+    if (position->kind == POSITION_ROPE)
+        check(position->dims % 2 == 0 && position->dims <= SHAPE.d_k && position->base > 0);
+    if (problem->position_ids && position->kind == POSITION_LEARNED)
+        for (size_t i = 0; i < problem->query_length * (problem->positions_per_sequence ? problem->batch : 1); i++)
+            check(problem->position_ids[i] + position->offset < position->table_rows);
+    for (size_t i = 0; i < pattern->n_global; i++)
+        check(i == 0 || pattern->global[i - 1] < pattern->global[i]);
+    if (pattern->kind == PATTERN_BIGBIRD)
+        check(pattern->size > 0 && pattern->window_blocks % 2);
+    if (low->kind == LOW_RANK_LINFORMER) {
+        check(low->e_columns >= problem->key_length && low->f_columns >= problem->key_length);
+        sum += low->e[low->projected_keys * low->e_columns * (low->e_per_head ? SHAPE.num_heads : 1) - 1] +
+               low->f[low->projected_keys * low->f_columns * (low->f_per_head ? SHAPE.num_heads : 1) - 1];
+    }
+    if (rules->keep_heads.kind == KEEP_COUNT)
+        check(rules->keep_heads.count >= 1 && rules->keep_heads.count <= SHAPE.num_heads);
+    check(rules->dropout.samples <= 1024 && rules->dropout.rate >= 0 && rules->dropout.rate < 1);
+    (void)sum;
+}
 
 /* Reads the last number of everything that the engine will read. */
 static inline void touch(const struct forward_request *request, const struct forward_input *problem)
@@ -30,6 +68,10 @@ static inline void touch(const struct forward_request *request, const struct for
         sum += problem->bias[SHAPE.num_heads * (problem->bias_per_sequence ? pairs : pairs / problem->batch) - 1];
     if (problem->head_mask)
         sum += problem->head_mask[SHAPE.num_heads - 1];
+    if (problem->position_ids)
+        sum += (float)problem->position_ids[problem->positions_per_sequence ? queries - 1 : problem->query_length - 1];
+    if (problem->rules)
+        touch_rules(problem->rules, problem);
     (void)sum;
     check(!request->include_heads == !request->n_include_heads && request->n_include_heads <= SHAPE.num_heads);
     for (size_t i = 0; i < request->n_include_heads; i++)

@@ -23,11 +23,18 @@ static void answer(const struct forward_request *request, const struct forward_i
     if (!forward_answer_bytes(request, &SHAPE, problem, &bytes, &error) || bytes > 1 << 16)
         return;
     float *zeros = calloc(bytes, sizeof *zeros); /* every number has a byte of text at least */
-    const struct forward_result result = {
-        .output = zeros, .attention = zeros, .heads = zeros, .query = zeros, .key = zeros, .value = zeros};
+    const struct forward_result result = {.output = zeros,
+                                          .attention = zeros,
+                                          .heads = zeros,
+                                          .query = zeros,
+                                          .key = zeros,
+                                          .value = zeros,
+                                          .output_std = zeros,
+                                          .heads_used = (void *)zeros,
+                                          .approximate = true};
     check(arena_reserve(&arena, forward_answer_memory(request, &SHAPE, problem)));
-    check(forward_answer_compose(request, &SHAPE, problem, &result, NULL, "name", "digest", &timing, &parallel_serial,
-                                 &arena, &pieces, &error));
+    check(forward_answer_compose(request, &SHAPE, problem, &result, request->compare ? &COMPARED : NULL, "name",
+                                 "digest", &timing, &parallel_serial, &arena, &pieces, &error));
     check(pieces.most <= bytes);
     char *text = malloc(pieces.most);
     const char *behind = answer_pieces_write(&pieces, answer_pieces_begin(), answer_pieces_behind(&pieces), text);

@@ -49,13 +49,20 @@ static void answer(const struct oip_request *request, const struct forward_input
         problem->batch * SHAPE.num_heads * problem->query_length * problem->key_length > MOST_NUMBERS)
         return;
     float *zeros = calloc(MOST_NUMBERS, sizeof *zeros);
-    const struct forward_result result = {
-        .output = zeros, .attention = zeros, .heads = zeros, .query = zeros, .key = zeros, .value = zeros};
+    const struct forward_result result = {.output = zeros,
+                                          .attention = zeros,
+                                          .heads = zeros,
+                                          .query = zeros,
+                                          .key = zeros,
+                                          .value = zeros,
+                                          .output_std = zeros,
+                                          .heads_used = (void *)zeros,
+                                          .approximate = true};
     const size_t memory = oip_answer_memory(request, &SHAPE, problem);
     check(arena_reserve(&arena, memory));
     arena.capacity = memory;
-    check(oip_answer_compose(request, &SHAPE, problem, &result, NULL, &model, &parallel_serial, &arena, &pieces,
-                             &json_length, &error));
+    check(oip_answer_compose(request, &SHAPE, problem, &result, request->forward.compare ? &COMPARED : NULL, &model,
+                             &parallel_serial, &arena, &pieces, &json_length, &error));
     check(pieces.most <= bytes);
     char *text = malloc(pieces.most);
     const char *behind = answer_pieces_write(&pieces, answer_pieces_begin(), answer_pieces_behind(&pieces), text);
@@ -88,7 +95,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check(request.n_outputs >= 1 && request.n_outputs <= OIP_OUTPUT_COUNT);
         if (forward_request_check(&request.forward, &SHAPE, NULL, &problem, &error)) {
             touch(&request.forward, &problem);
-            answer(&request, &problem);
+            if (oip_request_settle(&request, &problem, &error))
+                answer(&request, &problem);
+            check(request.n_outputs >= 1 && request.n_outputs <= OIP_OUTPUT_COUNT);
         } else {
             oip_request_place(&request, &error);
         }

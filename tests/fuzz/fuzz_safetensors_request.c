@@ -52,11 +52,18 @@ static void answer(const struct forward_request *request, const struct forward_i
         problem->batch * SHAPE.num_heads * problem->query_length * problem->key_length > MOST_NUMBERS)
         return;
     float *zeros = calloc(MOST_NUMBERS, sizeof *zeros);
-    const struct forward_result result = {
-        .output = zeros, .attention = zeros, .heads = zeros, .query = zeros, .key = zeros, .value = zeros};
+    const struct forward_result result = {.output = zeros,
+                                          .attention = zeros,
+                                          .heads = zeros,
+                                          .query = zeros,
+                                          .key = zeros,
+                                          .value = zeros,
+                                          .output_std = zeros,
+                                          .heads_used = (void *)zeros,
+                                          .approximate = true};
     check(arena_reserve(&arena, forward_tensors_memory(request, &SHAPE, problem)));
-    check(forward_tensors_compose(request, &SHAPE, problem, &result, NULL, "name", "digest", &timing, &parallel_serial,
-                                  &arena, &pieces, &error));
+    check(forward_tensors_compose(request, &SHAPE, problem, &result, request->compare ? &COMPARED : NULL, "name",
+                                  "digest", &timing, &parallel_serial, &arena, &pieces, &error));
     check(pieces.most <= bytes && pieces.raw && pieces.exact);
     char *text = malloc(pieces.most);
     const char *behind = answer_pieces_write(&pieces, answer_pieces_begin(), answer_pieces_behind(&pieces), text);
