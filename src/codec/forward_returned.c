@@ -14,54 +14,58 @@
 /* Numbers that one thread looks at before it takes the next: some 20 us. */
 #define TILE_NUMBERS ((size_t)1 << 17)
 
+/* Where the next goes, and whether it has a batch axis. */
+struct listing {
+    struct returned_tensor *next;
+    bool rank2;
+};
+
+/* Of [batch, ...]: the other extents are those that are not 0. */
+static struct returned_tensor *add(struct listing *listing, unsigned index, const char *name, const float *data,
+                                   const size_t extents[RETURNED_MAX_RANK])
+{
+    struct returned_tensor *one = listing->next++;
+    *one = (struct returned_tensor){.name = name, .index = index, .data = data};
+    for (unsigned axis = listing->rank2; axis < RETURNED_MAX_RANK && extents[axis]; axis++)
+        one->shape[one->rank++] = extents[axis];
+    return one;
+}
+
 size_t returned_list(const struct forward_request *request, const struct attention_shape *shape,
                      const struct forward_input *problem, const struct forward_result *result,
                      struct returned_tensor list[RETURNED_COUNT])
 {
-    const struct forward_result none = {0}, *from = result ? result : &none;
+    static const struct forward_result none = {0};
+    const struct forward_result *from = result ? result : &none;
     const size_t batch = problem->batch, queries = problem->query_length, keys = problem->key_length,
-                 heads = shape->num_heads, maps = request->include_heads ? request->n_include_heads : heads,
-                 columns = forward_map_columns(problem), kept = size_min(request->top_k, columns);
+                 heads = shape->num_heads, maps = request->include_heads ? request->n_include_heads : heads;
     const struct attention_rules *rules = problem->rules;
-    const struct {
-        unsigned index;
-        const char *name;
-        const float *data;
-        unsigned rank;
-        size_t shape[RETURNED_MAX_RANK];
-    } all[RETURNED_COUNT] = {
-        {RETURN_OUTPUT_INDEX, "output", from->output, 3, {batch, queries, shape->d_model}},
-        {RETURNED_OUTPUT_STD, "output_std", from->output_std, 3, {batch, queries, shape->d_model}},
-        {RETURN_ATTENTION_INDEX, "attention", from->attention, 4, {batch, maps, queries, columns}},
-        {RETURN_HEADS_INDEX, "heads", from->heads, 4, {batch, maps, queries, shape->d_v}},
-        {RETURN_QUERY_INDEX, "query", from->query, 4, {batch, heads, queries, shape->d_k}},
-        {RETURN_KEY_INDEX, "key", from->key, 4, {batch, heads, keys, shape->d_k}},
-        {RETURN_VALUE_INDEX, "value", from->value, 4, {batch, heads, keys, shape->d_v}},
-        {RETURNED_HEADS_USED, "heads_used", NULL, 2, {batch, heads}},
-    };
-    unsigned there = request->returned;
-    if (rules && rules->dropout.samples && request->returned & RETURN_OUTPUT)
-        there |= 1u << RETURNED_OUTPUT_STD;
-    if (rules && rules->keep_heads.kind != KEEP_ALL_HEADS)
-        there |= 1u << RETURNED_HEADS_USED;
-    size_t count = 0;
-    for (unsigned i = 0; i < RETURNED_COUNT; i++) {
-        if (!(there >> all[i].index & 1))
-            continue;
-        const bool is_map = all[i].index == RETURN_ATTENTION_INDEX;
-        struct returned_tensor *one = &list[count++];
-        *one = (struct returned_tensor){.name = all[i].name,
-                                        .index = all[i].index,
-                                        .is_map = is_map,
-                                        .data = all[i].data,
-                                        .flags = all[i].index == RETURNED_HEADS_USED ? from->heads_used : NULL,
-                                        .rank = all[i].rank,
-                                        .kept = is_map ? kept : 0};
-        memcpy(one->shape, all[i].shape, sizeof one->shape);
-        if (problem->rank2)
-            memmove(one->shape, one->shape + 1, --one->rank * sizeof *one->shape);
+    const unsigned returned = request->returned;
+    struct listing listing = {list, problem->rank2};
+    if (returned & RETURN_OUTPUT) {
+        const size_t extents[] = {batch, queries, shape->d_model, 0};
+        add(&listing, RETURN_OUTPUT_INDEX, "output", from->output, extents);
+        if (rules && rules->dropout.samples)
+            add(&listing, RETURNED_OUTPUT_STD, "output_std", from->output_std, extents);
     }
-    return count;
+    if (returned & RETURN_ATTENTION) {
+        const size_t extents[] = {batch, maps, queries, forward_map_columns(problem)};
+        struct returned_tensor *map = add(&listing, RETURN_ATTENTION_INDEX, "attention", from->attention, extents);
+        map->is_map = true;
+        map->kept = size_min(request->top_k, extents[3]);
+    }
+    if (returned & RETURN_HEADS)
+        add(&listing, RETURN_HEADS_INDEX, "heads", from->heads, (const size_t[]){batch, maps, queries, shape->d_v});
+    if (returned & RETURN_QUERY)
+        add(&listing, RETURN_QUERY_INDEX, "query", from->query, (const size_t[]){batch, heads, queries, shape->d_k});
+    if (returned & RETURN_KEY)
+        add(&listing, RETURN_KEY_INDEX, "key", from->key, (const size_t[]){batch, heads, keys, shape->d_k});
+    if (returned & RETURN_VALUE)
+        add(&listing, RETURN_VALUE_INDEX, "value", from->value, (const size_t[]){batch, heads, keys, shape->d_v});
+    if (rules && rules->keep_heads.kind != KEEP_ALL_HEADS)
+        add(&listing, RETURNED_HEADS_USED, "heads_used", NULL, (const size_t[]){batch, heads, 0, 0})->flags =
+            from->heads_used;
+    return (size_t)(listing.next - list);
 }
 
 void returned_write_shapes(struct text *text, const struct returned_tensor *list, size_t count)
