@@ -21,6 +21,11 @@ TOKENS, WIDTH = 9, 16
 METRICS = ("cosine", "pearson", "centered")
 SETS = [{"name": "plain", "source": "identity", "d_model": WIDTH, "num_heads": 4}, {"name": "one", "source": "identity", "d_model": WIDTH, "num_heads": 1},
         {"name": "drawn", "source": "numpy", "seed": 3, "scale": 0.4, "d_model": WIDTH, "num_heads": 8}]
+# Sets whose own rule is a pattern: padding counts in what it lets a row see.
+SPARSE = [{"pattern": {"kind": "window", "left": 2, "right": 1}}, {"pattern": {"kind": "dilated", "window": 2, "step": 3, "global": [4]}},
+          {"pattern": {"kind": "strided", "stride": 3}, "causal": True}, {"pattern": {"kind": "bigbird", "block": 2, "window_blocks": 1, "random_blocks": 1}},
+          {"pattern": {"kind": "top_k", "k": 3}}]
+SETS += [{**SETS[2], "name": "sparse%d" % n, **rule} for n, rule in enumerate(SPARSE)]
 faults = []
 
 
@@ -130,7 +135,7 @@ def any_order_and_workers(binary, folder):
     traffic, states = Traffic(1, 14), {}
     for workers, together, order in ((1, 1, 1), (2, 6, -1), (4, 8, 1)):
         with served(binary, folder, workers) as server:
-            for weights in ("plain", "one", "drawn"):
+            for weights in [entry["name"] for entry in SETS]:
                 place = "%s on %d workers" % (weights, workers)
                 send(server, traffic.requests[::order], weights, together)
                 wanted = answers_of(server, traffic, weights)          # analyses do not count
