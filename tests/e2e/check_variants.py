@@ -20,7 +20,8 @@ import threading
 sys.dont_write_bytecode = True
 from attnd_process import Attnd  # noqa: E402
 
-FORWARD, STATS, CONFIG, KIND = "/v1/forward", "/v1/heads/stats", "check-config", "application/x-safetensors"
+FORWARD, STATS, IMPORTANCE = "/v1/forward", "/v1/heads/stats", "/v1/heads/importance"
+CONFIG, KIND = "check-config", "application/x-safetensors"
 TENSORS = ("input", "query", "key", "value", "attention_mask", "bias", "head_mask")
 CODES = {"F32": "f", "U8": "B", "I32": "i", "BOOL": "?"}
 TOLERANCE = 2e-5
@@ -450,9 +451,14 @@ def same_bits_with_any_workers(binary, configuration):
 
 # ---- statistics of heads
 
-def stats_of(server, place, request, **more):
-    status, answer = ask(server, STATS, {**request, **more}, "json")
-    return answer if check(status == 200, place, "%d: %.300s" % (status, answer)) else None
+def analysed(server, place, route, request, **more):
+    status, answer = ask(server, route, {**request, **more}, "json")
+    return answer if check(status == 200, place, "%d: %.300s" % (status, answer)) else {}
+
+
+def pairs_mask(scene, pattern):
+    n = scene.length
+    return [[[int(sees(pattern, i, j, n)) for j in range(n)] for i in range(n)]] * scene.batch
 
 
 def statistics_under_patterns(server):
@@ -462,11 +468,44 @@ def statistics_under_patterns(server):
         scene = Scene(rng, padding=False)
         pattern = random_pattern(rng, scene.length)
         place = "statistics, seed %d, %s" % (seed, pattern)
-        mask = [[[int(sees(pattern, i, j, scene.length)) for j in range(scene.length)] for i in range(scene.length)]] * scene.batch
-        a, b = (stats_of(server, place, scene.request, **more) for more in ({"pattern": pattern}, {"attention_mask": mask}))
-        if a and b:
-            fault = difference(a["heads"], b["heads"], 1e-6)
-            check(not fault, place, fault)
+        a, b = (analysed(server, place, STATS, scene.request, **more)
+                for more in ({"pattern": pattern}, {"attention_mask": pairs_mask(scene, pattern)}))
+        fault = difference(a.get("heads"), b.get("heads"), 1e-6)
+        check(not fault, place, fault)
+
+
+def importance_under_rules(server):
+    """A pattern is a mask, a head that is not kept has a head_mask of 0, and dropout is left out."""
+    for seed in range(12):
+        rng = random.Random(seed)
+        scene = Scene(rng, 20, padding=False)
+        pattern, keep = random_pattern(rng, scene.length), rng.choice([{"count": 1}, {"mass": 0.7}, {"entropy_below": 0.8}])
+        for method in ("zero", "mean", "uniform", "norm"):
+            place = "importance, seed %d, %s" % (seed, method)
+            a, b = (analysed(server, place, IMPORTANCE, scene.request, method=method, **more)
+                    for more in ({"pattern": pattern}, {"attention_mask": pairs_mask(scene, pattern)}))
+            fault = difference(a, b, 1e-5)
+            check(not fault, "%s, %s" % (place, pattern), fault)
+            one = {**scene.request, "input": scene.request["input"][0]}
+            used = (answer_to(server, place, one, keep_heads=keep) or {}).get("heads_used")
+            a, b = (analysed(server, place, IMPORTANCE, one, method=method, **more) for more in ({"keep_heads": keep}, {"head_mask": used}))
+            fault = difference(a, b, 1e-5)
+            check(not fault, "%s, %s" % (place, keep), fault)
+            dropout = {"rate": 0.5, "samples": 3}
+            a, b = (analysed(server, place, IMPORTANCE, one, method=method, **more) for more in ({"dropout": dropout}, {}))
+            check(a == b, place + ", dropout", "%s, without %s" % (a, b))
+            scene.request["weights"] = "svd"
+            a, b = (analysed(server, place, IMPORTANCE, scene.request, method=method, **more) for more in ({}, {"low_rank": None}))
+            fault = difference(a, b, 1e-4)
+            check(not fault, place + ", svd of full rank", fault)
+            scene.request["weights"] = "heads%d" % scene.heads
+
+
+def maps_without_dropout(server):
+    scene = Scene(random.Random(1), 20)
+    for route in (STATS, "/v1/heads/similarity", "/v1/heads/links"):
+        a, b = (analysed(server, route, route, scene.request, **more) for more in ({"dropout": {"rate": 0.5, "samples": 3}}, {}))
+        check(a == b, route + " with dropout", "not what it is without")
 
 
 # ---- all of it
@@ -504,6 +543,8 @@ def main():
                 low_rank(server)
                 dropout_tends_to_the_plain_output(server)
                 statistics_under_patterns(server)
+                importance_under_rules(server)
+                maps_without_dropout(server)
         same_bits_with_any_workers(binary, configuration)
     print("\n".join(faults[:60]) or "no fault in %d cases" % len(cases))
     return 1 if faults else 0
