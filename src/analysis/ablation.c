@@ -63,7 +63,7 @@ static void subtract_running_mean(const void *argument, size_t index, unsigned l
     const struct ablation *a = argument;
     const size_t sequence = index / a->num_heads, head = index % a->num_heads, rows = a->input->query_length;
     const float *value = a->value + index * a->input->key_length * a->d_v;
-    const uint8_t *allowed = allowed_keys(a->input, sequence, 0);
+    const uint8_t *allowed = row_mask(a->input, sequence, 0);
     double *sum = zeroed_sums(a, lane);
     size_t key = 0, count = 0;
     for (size_t row = 0; row < rows; row++) {

@@ -41,7 +41,7 @@ static struct row_found look_at(const struct run *run, size_t sequence, size_t h
 {
     const struct forward_input *rule = run->maps->rule;
     const size_t limit = allowed_key_limit(rule, row);
-    const uint8_t *allowed = allowed_keys(rule, sequence, row);
+    const uint8_t *allowed = row_mask(rule, sequence, row);
     const float *weights = run->maps->weights + /* [Tk] */
                            ((sequence * run->maps->num_heads + head) * rule->query_length + row) * rule->key_length;
     struct row_found found = {0};

@@ -34,7 +34,7 @@ static struct row_keys keys_of_row(const struct head_maps *maps, size_t index, s
         keys.limit = rule->causal ? row + 1 : sequence->n_positions;
     else {
         keys.limit = allowed_key_limit(rule, position);
-        keys.mask = allowed_keys(rule, index, position);
+        keys.mask = row_mask(rule, index, position);
     }
     return keys;
 }

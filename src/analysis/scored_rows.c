@@ -15,7 +15,7 @@ size_t allowed_key_limit(const struct forward_input *input, size_t row)
     return end <= input->query_length ? 0 : size_min(end - input->query_length, input->key_length);
 }
 
-const uint8_t *allowed_keys(const struct forward_input *input, size_t sequence, size_t row)
+const uint8_t *row_mask(const struct forward_input *input, size_t sequence, size_t row)
 {
     switch (input->mask_kind) {
     case FORWARD_MASK_KEYS:
@@ -61,7 +61,7 @@ struct allowed_reader allowed_reader_init(const struct forward_input *input, voi
 const uint8_t *allowed_row(struct allowed_reader *reader, size_t sequence, size_t row, size_t *limit)
 {
     const struct forward_input *input = reader->input;
-    const uint8_t *mask = allowed_keys(input, sequence, row);
+    const uint8_t *mask = row_mask(input, sequence, row);
     *limit = allowed_key_limit(input, row);
     if (!reader->pattern)
         return mask;
@@ -87,7 +87,7 @@ static bool is_scored(struct allowed_reader *reader, size_t sequence, size_t row
 {
     const struct forward_input *input = reader->input;
     size_t limit;
-    if (input->self_attention && input->mask_kind == FORWARD_MASK_KEYS && !allowed_keys(input, sequence, row)[row])
+    if (input->self_attention && input->mask_kind == FORWARD_MASK_KEYS && !row_mask(input, sequence, row)[row])
         return false;
     const uint8_t *allowed = allowed_row(reader, sequence, row, &limit);
     return allowed ? limit > 0 && memchr(allowed, 1, limit) : limit > 0;

@@ -10,7 +10,7 @@
 size_t allowed_key_limit(const struct forward_input *input, size_t row);
 
 /* The keys of query `row` of a sequence that the mask allows [Tk], 1 or 0, or NULL: all. */
-const uint8_t *allowed_keys(const struct forward_input *input, size_t sequence, size_t row);
+const uint8_t *row_mask(const struct forward_input *input, size_t sequence, size_t row);
 
 /* Whether the input's rules hide keys beyond mask and causal. What top_k drops is allowed, and has weight 0. */
 static inline bool has_pattern(const struct forward_input *input)
