@@ -9,7 +9,7 @@
 
 struct ablation {
     const struct forward_input *input;
-    size_t num_heads, d_v;
+    const struct attention_shape *shape;
     const uint8_t *scored; /* [B, Tq]; rows that are not are left alone */
     size_t n_scored;
     float *heads;       /* [B, num_heads, Tq, d_v]: Z */
@@ -26,6 +26,6 @@ bool ablation_subtract_mean(const struct ablation *ablation, struct work *work);
 bool ablation_subtract_uniform(const struct ablation *ablation, struct work *work);
 
 /* Floating-point operations of ablation_subtract_uniform where each row has keys of its own; else as good as none. */
-double ablation_uniform_flop(const struct forward_input *input, size_t num_heads, size_t d_v);
+double ablation_uniform_flop(const struct attention_shape *shape, const struct forward_input *input);
 
 #endif

@@ -252,8 +252,7 @@ static bool ablate(const struct run *run, size_t n_scored, double *sums, char *r
 {
     const struct ablation ablation = {
         .input = run->input,
-        .num_heads = run->shape->num_heads,
-        .d_v = run->shape->d_v,
+        .shape = run->shape,
         .scored = run->scored,
         .n_scored = n_scored,
         .heads = run->result->heads,
@@ -329,7 +328,7 @@ double importance_flop(const struct attention_shape *shape, const struct forward
     if (shape->projected)
         flop += 2 * rows * heads * (double)shape->d_v * columns;
     if (method == IMPORTANCE_UNIFORM)
-        flop += ablation_uniform_flop(input, shape->num_heads, shape->d_v);
+        flop += ablation_uniform_flop(shape, input);
     return flop < DBL_MAX ? flop : DBL_MAX;
 }
 

@@ -58,16 +58,29 @@ struct allowed_reader allowed_reader_init(const struct forward_input *input, voi
     return reader;
 }
 
+const struct key_run *allowed_runs(struct allowed_reader *reader, size_t row, size_t *count, size_t *limit)
+{
+    const struct forward_input *input = reader->input;
+    *limit = allowed_key_limit(input, row);
+    if (reader->pattern) {
+        const ptrdiff_t position = (ptrdiff_t)(row + (input->causal ? input->key_length - input->query_length : 0));
+        return pattern_runs(reader->pattern, position, count);
+    }
+    reader->all = (struct key_run){0, (uint32_t)*limit};
+    *count = *limit > 0;
+    return &reader->all;
+}
+
 const uint8_t *allowed_row(struct allowed_reader *reader, size_t sequence, size_t row, size_t *limit)
 {
     const struct forward_input *input = reader->input;
     const uint8_t *mask = row_mask(input, sequence, row);
-    *limit = allowed_key_limit(input, row);
-    if (!reader->pattern)
+    if (!reader->pattern) {
+        *limit = allowed_key_limit(input, row);
         return mask;
-    const ptrdiff_t position = (ptrdiff_t)(row + (input->causal ? input->key_length - input->query_length : 0));
+    }
     size_t count, end = 0;
-    const struct key_run *runs = pattern_runs(reader->pattern, position, &count);
+    const struct key_run *runs = allowed_runs(reader, row, &count, limit);
     for (size_t i = 0; i < count && runs[i].begin < *limit; i++) {
         const size_t begin = runs[i].begin;
         memset(reader->row + end, 0, begin - end);
@@ -86,11 +99,15 @@ const uint8_t *allowed_row(struct allowed_reader *reader, size_t sequence, size_
 static bool is_scored(struct allowed_reader *reader, size_t sequence, size_t row)
 {
     const struct forward_input *input = reader->input;
-    size_t limit;
-    if (input->self_attention && input->mask_kind == FORWARD_MASK_KEYS && !row_mask(input, sequence, row)[row])
+    const uint8_t *mask = row_mask(input, sequence, row);
+    size_t count, limit;
+    if (input->self_attention && input->mask_kind == FORWARD_MASK_KEYS && !mask[row])
         return false;
-    const uint8_t *allowed = allowed_row(reader, sequence, row, &limit);
-    return allowed ? limit > 0 && memchr(allowed, 1, limit) : limit > 0;
+    const struct key_run *runs = allowed_runs(reader, row, &count, &limit);
+    for (size_t i = 0; i < count && runs[i].begin < limit; i++)
+        if (!mask || memchr(mask + runs[i].begin, 1, size_min(runs[i].end, limit) - runs[i].begin))
+            return true;
+    return false;
 }
 
 size_t scored_rows(struct allowed_reader *reader, uint8_t *scored)

@@ -23,6 +23,7 @@ struct allowed_reader {
     const struct forward_input *input;
     struct pattern_reader *pattern; /* NULL: there is none */
     uint8_t *row;                   /* [Tk] of the row that was read last, under a pattern */
+    struct key_run all;             /* of it, without */
 };
 
 /* Its memory, as arena_need counts it: 0 without a pattern. False on overflow. */
@@ -34,6 +35,10 @@ struct allowed_reader allowed_reader_init(const struct forward_input *input, voi
 /* The keys of query `row` of a sequence: those below *limit that are 1, or, where it returns NULL, all of those. By the
  * request's positions, whatever is padding. Valid until the reader's next call. Rows in order are cheap. */
 const uint8_t *allowed_row(struct allowed_reader *reader, size_t sequence, size_t row, size_t *limit);
+
+/* The same as runs of keys, of which those count that are below *limit, and 1 in row_mask. In the time that their
+ * number takes. */
+const struct key_run *allowed_runs(struct allowed_reader *reader, size_t row, size_t *count, size_t *limit);
 
 /* Fills scored [B, Tq] with 1 or 0 and returns how many are 1. */
 size_t scored_rows(struct allowed_reader *reader, uint8_t *scored);
