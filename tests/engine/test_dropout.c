@@ -4,6 +4,7 @@
 #include "engine/kernels/kernels.h"
 #include "engine/philox.h"
 #include "lanes.h"
+#include "pattern_definition.h"
 #include "problem.h"
 #include "suite.h"
 
@@ -186,6 +187,9 @@ static void check_problem(struct problem *p, const struct attention_rules *rules
     struct attention_layer *layer = layer_of(&p->shape, &p->matrices);
     struct sampled got = sampled_create(p), expected = sampled_create(p), plain = sampled_create(p);
     const struct answer_sizes sizes = answer_sizes(p);
+    struct attention_rules without = *rules;
+    without.dropout.samples = 0;
+    p->input.rules = &without;
     run(layer, p, 1, &parallel_serial, &plain);
     p->input.rules = rules;
     run(layer, p, 1, &parallel_serial, &got);
@@ -228,6 +232,36 @@ START_TEST(random_problems_are_within_the_bound)
         struct problem p = problem_create(&random, &shape, NULL, &limits);
         const struct attention_rules rules = random_dropout(&random, 5);
         check_problem(&p, &rules, i % 5 == 0 ? 3 : 1);
+        problem_free(&p);
+    }
+}
+END_TEST
+
+/* Keys are numbered by their positions, whatever of them a pattern leaves. */
+START_TEST(patterns_are_within_the_bound)
+{
+    if (!choose_variant(_i))
+        return;
+    static const struct problem_limits longer = {
+        .d_model = 20, .heads = 2, .d_k = 9, .d_v = 9, .batch = 2, .length = 250};
+    struct random random = {35};
+    for (size_t i = 0; i < 4 * PATTERN_KIND_COUNT; i++) {
+        const struct attention_shape shape = random_shape(&random, &longer);
+        struct problem p = problem_create(&random, &shape, NULL, &longer);
+        const struct forward_input *in = &p.input;
+        const ptrdiff_t shift = in->causal ? (ptrdiff_t)in->key_length - (ptrdiff_t)in->query_length : 0;
+        const enum pattern_kind kind = (enum pattern_kind)(i % PATTERN_KIND_COUNT);
+        struct attention_rules rules = random_dropout(&random, 3);
+        rules.pattern = random_pattern(&random, kind, random_chance(&random, 0.5) ? in->key_length : 40);
+        if (kind == PATTERN_TOP_K)
+            rules.pattern.k = random_size(&random, 1, in->key_length);
+        bool *table = problem_take(&p, in->query_length * in->key_length * sizeof *table);
+        for (size_t row = 0; row < in->query_length; row++)
+            pattern_definition(&rules.pattern, rules.layer, (ptrdiff_t)row + shift, in->key_length,
+                               table + row * in->key_length);
+        p.pattern = (const uint8_t *)table;
+        p.top_k = kind == PATTERN_TOP_K ? rules.pattern.k : 0;
+        check_problem(&p, &rules, i % 4 == 0 ? 3 : 1);
         problem_free(&p);
     }
 }
@@ -306,6 +340,7 @@ Suite *suite(void)
     TCase *t = tcase_create("dropout");
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, random_problems_are_within_the_bound, 0, KERNEL_VARIANT_COUNT);
+    tcase_add_loop_test(t, patterns_are_within_the_bound, 0, KERNEL_VARIANT_COUNT);
     tcase_add_loop_test(t, many_rows_are_within_the_bound, 0, KERNEL_VARIANT_COUNT);
     tcase_add_loop_test(t, a_thousand_samples_are_within_the_bound, 0, KERNEL_VARIANT_COUNT);
     tcase_add_loop_test(t, company_changes_no_bit, 0, KERNEL_VARIANT_COUNT);
