@@ -16,7 +16,7 @@
  * read less often, though the tile leaves L2 where keys are many. */
 #define OBSERVED_TILE_ROWS ((size_t)48)
 
-enum { ARRAYS = 11 };
+enum { ARRAYS = 10, PLAIN_ARRAYS = 8 };
 
 static bool lane_arrays(const struct attention_shape *shape, const struct batch_extent *extent, size_t bytes[ARRAYS])
 {
@@ -24,8 +24,6 @@ static bool lane_arrays(const struct attention_shape *shape, const struct batch_
                  element = sizeof(float);
     const size_t map_row = extent->holes ? padded_keys : 0;
     const size_t bias_row = extent->holes || extent->biases_add ? padded_keys : 0;
-    const size_t dropped = dropout_wanted(extent->rules) ? extent->tile_floats : 0,
-                 kept_row = dropped && extent->holes ? extent->longest_positions : 0;
     return tensor_bytes((size_t[]){shape->d_k, padded_keys}, 2, element, &bytes[0]) &&
            tensor_bytes((size_t[]){extent->longest_keys, padded_d_v}, 2, element, &bytes[1]) &&
            tensor_bytes((size_t[]){extent->lane_tiles, extent->tile_floats}, 2, element, &bytes[2]) &&
@@ -33,8 +31,7 @@ static bool lane_arrays(const struct attention_shape *shape, const struct batch_
            tensor_bytes((size_t[]){extent->lane_tiles, kernel_padded(extent->tile_rows)}, 2, element, &bytes[4]) &&
            tensor_bytes(&bias_row, 1, element, &bytes[5]) && tensor_bytes(&map_row, 1, element, &bytes[6]) &&
            tensor_bytes((size_t[]){extent->lane_tiles, kernel_padded(extent->tile_rows)}, 2, element, &bytes[7]) &&
-           tensor_bytes(&dropped, 1, element, &bytes[8]) && tensor_bytes(&kept_row, 1, element, &bytes[9]) &&
-           sparse_lane_bytes(extent, &bytes[10]);
+           samples_lane_bytes(extent, &bytes[8]) && sparse_lane_bytes(extent, &bytes[9]);
 }
 
 bool attend_lane_bytes(const struct attention_shape *shape, const struct batch_extent *extent, size_t *bytes)
@@ -61,12 +58,14 @@ static void open_lane(const struct batch *batch, unsigned lane)
     struct arena memory = {.base = batch->lanes + lane * batch->lane_bytes, .capacity = batch->lane_bytes};
     struct lane *l = arena_take(&memory, sizeof *l);
     *l = (struct lane){.packed_sequence = SIZE_MAX};
-    float **const arrays[ARRAYS - 1] = {&l->key_panels, &l->value_panels, &l->tile, &l->z,       &l->inverse,
-                                        &l->bias_row,   &l->map_row,      &l->logs, &l->dropped, &l->kept_row};
-    for (size_t i = 0; i < ARRAYS - 1; i++)
+    float **const arrays[PLAIN_ARRAYS] = {&l->key_panels, &l->value_panels, &l->tile,    &l->z,
+                                          &l->inverse,    &l->bias_row,     &l->map_row, &l->logs};
+    for (size_t i = 0; i < PLAIN_ARRAYS; i++)
         *arrays[i] = arena_take(&memory, bytes[i]);
-    if (bytes[ARRAYS - 1] > 0)
-        l->sparse = sparse_lane_open(&batch->extent, arena_take(&memory, bytes[ARRAYS - 1]));
+    if (bytes[8] > 0)
+        l->dropped = arena_take(&memory, bytes[8]);
+    if (bytes[9] > 0)
+        l->sparse = sparse_lane_open(&batch->extent, arena_take(&memory, bytes[9]));
 }
 
 /* a / b without the processor's division, which a small unit would wait for, where b is 1 more often than not. */
@@ -136,7 +135,8 @@ size_t attend_whole_vectors(const struct kernels *kernels, size_t columns)
     return (columns + kernels->vector_floats - 1) / kernels->vector_floats * kernels->vector_floats;
 }
 
-void attend_score(const struct block *b)
+/* The tile: scale * query key^T. */
+static void score(const struct block *b)
 {
     const struct batch *batch = b->batch;
     const struct attention_shape *shape = &batch->layer->shape;
@@ -200,7 +200,7 @@ static size_t keys_to_keep(const struct sequence *s)
 
 /* The tile's scores become unnormalised weights; the rows' 1 / sum is kept beside. A row without an allowed key gets 0,
  * so that all that comes of it is 0. */
-void attend_weigh(const struct block *b)
+static void weigh(const struct block *b)
 {
     const struct kernels *kernels = b->batch->layer->kernels;
     const struct sequence *s = b->sequence;
@@ -301,7 +301,6 @@ static void write_maps(const struct block *b)
         write_map(b, r->attention + (s->index * r->n_maps + place) * map_floats);
 }
 
-/* Weights times values, normalised, to z [n_rows, d_v]. */
 void attend_mix(const struct block *b, const struct rows *z)
 {
     const struct attention_shape *shape = &b->batch->layer->shape;
@@ -339,14 +338,6 @@ static void write_heads(const struct block *b)
     }
 }
 
-/* This head's columns of the rows that the output projection reads. */
-struct rows attend_gated_rows(const struct block *b, const struct rows *heads)
-{
-    const size_t row = b->sequence->query_start + b->first_row;
-    return (struct rows){heads->data + row * heads->stride + b->head * b->batch->layer->shape.d_v, heads->stride};
-}
-
-/* A gate of 0 leaves the head out whatever its values. */
 void attend_write_gated(const struct block *b, float gate, const struct rows *heads)
 {
     const struct rows gated = attend_gated_rows(b, heads);
@@ -376,17 +367,17 @@ void attend_block(const struct block *b)
     const float *head_mask = b->sequence->input->head_mask;
     const bool dropped = kept->rule && keep_heads_drops(batch, b->sequence, b->head);
     const float gate = dropped ? 0 : head_mask ? head_mask[b->head] : 1;
-    if (b->batch->dropout) {
-        attend_samples(b, gate);
-        return;
-    }
     /* The output projection does not read the columns of a head that is known to be dropped. */
     const bool gated_wanted =
         batch->heads.data && (r->output || kept->by_norm) && !(dropped && batch->layer->shape.projected);
     const bool z_wanted = head_wanted || (gated_wanted && gate != 0);
     if (map_wanted || z_wanted || kept->by_rows || b->sequence->observed) {
-        attend_score(b);
-        attend_weigh(b);
+        score(b);
+        weigh(b);
+    }
+    if (batch->dropout) {
+        attend_samples(b, gate);
+        return;
     }
     if (kept->by_rows)
         keep_heads_note(batch, b->sequence, b->head, b->first_row, b->n_rows, b->inverse, b->logs);

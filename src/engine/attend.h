@@ -24,8 +24,7 @@ struct lane {
     float *logs;     /* the same; sum of weight * ln weight: for observers, and to choose heads */
     float *bias_row; /* [n_keys]: a row's bias, where it is put together from others, or a sequence has holes */
     float *map_row;  /* [n_keys], where a sequence has holes */
-    float *dropped;  /* a tile of which weights are dropped; NULL without dropout */
-    float *kept_row; /* [key_length] with dropout, where a sequence has holes; else NULL */
+    float *dropped;  /* with dropout: a tile without what is dropped, and a row of attend_dropout.c; else NULL */
     struct sparse_lane *sparse; /* NULL unless there is a sparse pattern */
 };
 
@@ -54,23 +53,26 @@ const float *attend_bias_of_row(const struct block *b, size_t row);
  * overflowed to -infinity, which is to be reported, not to be taken for a mask. */
 float attend_empty_row(const float *bias /* [n_keys] or NULL */, const uint8_t *allowed /* [n_keys] or NULL */,
                        size_t n_keys);
-/* The tile: scale * query key^T. */
-void attend_score(const struct block *b);
-/* The tile's scores become unnormalised weights; the rows' 1 / sum is kept beside. A row without an allowed key gets 0,
- * so that all that comes of it is 0. */
-void attend_weigh(const struct block *b);
 /* Weights times values, normalised, to z [n_rows, d_v]. */
 void attend_mix(const struct block *b, const struct rows *z);
-/* The head's columns of the block's rows of `heads`, a matrix that the output projection reads; and these, filled from
- * the lane's z. A gate of 0 leaves the head out whatever its values. */
-struct rows attend_gated_rows(const struct block *b, const struct rows *heads);
+/* The head's columns of the block's rows of `heads`, a matrix that the output projection reads. */
+static inline struct rows attend_gated_rows(const struct block *b, const struct rows *heads)
+{
+    const size_t row = b->sequence->query_start + b->first_row;
+    return (struct rows){heads->data + row * heads->stride + b->head * b->batch->layer->shape.d_v, heads->stride};
+}
+/* Fills these from the lane's z. A gate of 0 leaves the head out whatever its values. */
 void attend_write_gated(const struct block *b, float gate, const struct rows *heads);
 /* All that is wanted of a block of rows of a head. */
 void attend_block(const struct block *b);
 size_t attend_whole_vectors(const struct kernels *kernels, size_t columns);
 
-/* attend_dropout.c: the block's rows in each sample of batch->dropout. With a rate of 0 they have the bits of what is
- * without it. */
+/* attend_dropout.c */
+
+/* The lane's `dropped`; 0 without dropout. False on overflow. */
+bool samples_lane_bytes(const struct batch_extent *extent, size_t *bytes);
+/* The block's rows, of which the tile holds the weights, in each sample of batch->dropout. With a rate of 0 they have
+ * the bits of what is without it. */
 void attend_samples(const struct block *b, float gate);
 
 /* attend_sparse.c: the same steps for tiles that are planned, and units of all heads. */

@@ -3,6 +3,18 @@
 
 #include "engine/attend.h"
 
+#include "base/size.h"
+
+bool samples_lane_bytes(const struct batch_extent *extent, size_t *bytes)
+{
+    size_t floats = extent->tile_floats;
+    *bytes = 0;
+    if (!dropout_wanted(extent->rules))
+        return true;
+    return (!extent->holes || size_add(floats, extent->longest_positions, &floats)) &&
+           tensor_bytes(&floats, 1, sizeof(float), bytes);
+}
+
 /* The weights of neighbouring keys of the batch, `first` and on, in row i of the tile from `column` on. */
 static void drop_run(const struct block *b, size_t sample, size_t i, size_t first, size_t column, size_t count)
 {
@@ -12,7 +24,8 @@ static void drop_run(const struct block *b, size_t sample, size_t i, size_t firs
     const size_t plane = dropout_plane(place, s->index, b->batch->layer->shape.num_heads, b->head),
                  query = sequence_position(s, b->first_row + i), position = sequence_position(s, first);
     const float *from = b->tile + i * b->tile_stride + column;
-    float *to = b->lane->dropped + i * b->tile_stride + column, *kept = b->lane->kept_row;
+    float *to = b->lane->dropped + i * b->tile_stride + column,
+          *kept = b->lane->dropped + b->batch->extent.tile_floats; /* [positions] */
     if (!s->holes) {
         dropout_row(kernels, place, sample, plane, query, position, count, from, to);
         return;
@@ -44,12 +57,8 @@ void attend_samples(const struct block *b, float gate)
     const struct rows z = {b->lane->z, kernel_padded(b->batch->layer->shape.d_v)};
     struct block dropped = *b;
     dropped.tile = b->lane->dropped;
-    if (wanted) {
-        attend_score(b);
-        attend_weigh(b);
-        for (size_t i = 0; i < b->n_rows; i++)
-            b->inverse[i] *= pass->place.factor;
-    }
+    for (size_t i = 0; wanted && i < b->n_rows; i++)
+        b->inverse[i] *= pass->place.factor;
     for (size_t n = 0; n < pass->n_samples; n++) {
         const struct rows heads = {pass->heads + n * b->batch->extent.n_queries * pass->heads_stride,
                                    pass->heads_stride};

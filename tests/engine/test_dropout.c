@@ -34,13 +34,16 @@ static struct attention_layer *layer_of(const struct attention_shape *shape, con
 struct sampled {
     struct answer answer;
     float *deviations; /* [B, Tq, d_model] */
+    uint8_t *used;     /* [B, num_heads] */
 };
 
 static struct sampled sampled_create(const struct problem *p)
 {
     const size_t count = answer_sizes(p).n[0];
-    struct sampled s = {answer_create(p), malloc((count + 1) * sizeof(float))};
-    ck_assert_ptr_nonnull(s.deviations);
+    const size_t n_heads = p->input.batch * p->shape.num_heads;
+    struct sampled s = {answer_create(p), malloc((count + 1) * sizeof(float)), malloc(n_heads)};
+    ck_assert(s.deviations && s.used);
+    memset(s.used, 1, n_heads);
     for (size_t i = 0; i <= count; i++)
         s.deviations[i] = ANSWER_UNWRITTEN;
     return s;
@@ -50,6 +53,7 @@ static void sampled_free(struct sampled *s)
 {
     answer_free(&s->answer);
     free(s->deviations);
+    free(s->used);
 }
 
 static void run(const struct attention_layer *layer, const struct problem *problems, size_t count,
@@ -64,6 +68,8 @@ static void run(const struct attention_layer *layer, const struct problem *probl
         inputs[i] = &problems[i].input;
         results[i] = answer_result(&problems[i], &sampled[i].answer);
         results[i].output_std = sampled[i].deviations;
+        if (inputs[i]->rules->keep_heads.kind != KEEP_ALL_HEADS)
+            results[i].heads_used = sampled[i].used;
         listed[i] = &results[i];
     }
     ck_assert(forward_scratch_bytes(attention_layer_shape(layer), inputs, count, parallel->lanes, &bytes));
@@ -87,6 +93,7 @@ static void check_same(const struct problem *p, const struct sampled *a, const s
                       "%s, %s: tensor %zu has other bits", engine_isa(), what, t);
     ck_assert_msg(memcmp(a->deviations, b->deviations, sizes.n[0] * sizeof(float)) == 0,
                   "%s, %s: deviations have other bits", engine_isa(), what);
+    ck_assert_int_eq(memcmp(a->used, b->used, p->input.batch * p->shape.num_heads), 0);
 }
 
 static bool is_padding(const struct forward_input *in, size_t b, size_t i)
@@ -96,7 +103,7 @@ static bool is_padding(const struct forward_input *in, size_t b, size_t i)
 
 /* The joined heads of one row in one sample, from maps [H, Tq, Tk] and values [H, Tk, d_v] of its sequence. */
 static void drop_row(const struct problem *p, size_t b, size_t i, size_t sample, const float *maps, const float *values,
-                     double *joined)
+                     const uint8_t *used, double *joined)
 {
     const struct attention_shape *s = &p->shape;
     const struct forward_input *in = &p->input;
@@ -115,8 +122,8 @@ static void drop_row(const struct problem *p, size_t b, size_t i, size_t sample,
             for (size_t d = 0; d < s->d_v; d++)
                 z[d] += weight * (double)values[(h * in->key_length + j) * s->d_v + d];
         }
-        for (size_t d = 0; in->head_mask && d < s->d_v; d++)
-            z[d] *= (double)in->head_mask[h];
+        for (size_t d = 0; d < s->d_v; d++)
+            z[d] *= used[h] * (in->head_mask ? (double)in->head_mask[h] : 1);
     }
 }
 
@@ -131,7 +138,7 @@ static void project(const struct problem *p, const double *joined, double *outpu
     }
 }
 
-/* Mean and deviation by two passes over the samples. */
+/* Mean and deviation by two passes over the samples, of the heads that are used. */
 static void reference(const struct problem *p, struct sampled *expected)
 {
     const struct attention_shape *s = &p->shape;
@@ -149,7 +156,8 @@ static void reference(const struct problem *p, struct sampled *expected)
             const bool padding = is_padding(in, b, i);
             for (size_t n = 0; n < samples && !padding; n++) {
                 drop_row(p, b, i, n + 1, plain.attention + b * s->num_heads * in->query_length * in->key_length,
-                         plain.value + b * s->num_heads * in->key_length * s->d_v, joined);
+                         plain.value + b * s->num_heads * in->key_length * s->d_v, expected->used + b * s->num_heads,
+                         joined);
                 project(p, joined, outputs + n * d_model);
             }
             for (size_t c = 0; c < d_model; c++) {
@@ -181,8 +189,9 @@ static struct attention_rules random_dropout(struct random *random, size_t most_
                    random_size(random, 1, most_samples), random_size(random, 0, num_layers - 1), num_layers);
 }
 
-/* Within the bound; all but the output as without dropout; the same bits on several lanes. */
-static void check_problem(struct problem *p, const struct attention_rules *rules, unsigned lanes)
+/* Within the bound; all but the output as without dropout; the same bits on several lanes. Returns how many heads of
+ * sequences are not used. */
+static size_t check_problem(struct problem *p, const struct attention_rules *rules, unsigned lanes)
 {
     struct attention_layer *layer = layer_of(&p->shape, &p->matrices);
     struct sampled got = sampled_create(p), expected = sampled_create(p), plain = sampled_create(p);
@@ -193,6 +202,7 @@ static void check_problem(struct problem *p, const struct attention_rules *rules
     run(layer, p, 1, &parallel_serial, &plain);
     p->input.rules = rules;
     run(layer, p, 1, &parallel_serial, &got);
+    memcpy(expected.used, plain.used, p->input.batch * p->shape.num_heads); /* known without dropout */
     reference(p, &expected);
     const double mean = worst_error(got.answer.output, expected.answer.output, sizes.n[0], 1e-5),
                  deviation = worst_error(got.deviations, expected.deviations, sizes.n[0], 1e-5);
@@ -216,10 +226,14 @@ static void check_problem(struct problem *p, const struct attention_rules *rules
         memcpy(plain.answer.output, got.answer.output, sizes.n[0] * sizeof(float));
     memcpy(plain.deviations, got.deviations, sizes.n[0] * sizeof(float));
     check_same(p, &plain, &got, "without dropout");
+    size_t n_dropped = 0;
+    for (size_t i = 0; i < p->input.batch * p->shape.num_heads; i++)
+        n_dropped += !got.used[i];
     sampled_free(&got);
     sampled_free(&expected);
     sampled_free(&plain);
     attention_layer_free(layer);
+    return n_dropped;
 }
 
 START_TEST(random_problems_are_within_the_bound)
@@ -264,6 +278,35 @@ START_TEST(patterns_are_within_the_bound)
         check_problem(&p, &rules, i % 4 == 0 ? 3 : 1);
         problem_free(&p);
     }
+}
+END_TEST
+
+/* Samples are of the heads that are kept in the pass without dropout. */
+START_TEST(dropped_heads_are_left_out)
+{
+    if (!choose_variant(_i))
+        return;
+    static const double importance[] = {0.2, 0.9, 0.1, 0.5, 0.4, 0.8, 0.3, 0.7, 0.6};
+    static const struct keep_heads_rule kinds[] = {
+        {.kind = KEEP_COUNT, .count = 1, .by = KEEP_BY_NORM},
+        {.kind = KEEP_COUNT, .count = 1, .by = KEEP_BY_CONFIDENCE},
+        {.kind = KEEP_COUNT, .count = 2, .by = KEEP_BY_IMPORTANCE, .importance = importance},
+        {.kind = KEEP_MASS, .mass = 0.5, .by = KEEP_BY_NORM},
+        {.kind = KEEP_ENTROPY_BELOW, .entropy_below = 0.8},
+    };
+    struct random random = {36};
+    size_t n_dropped = 0;
+    for (size_t i = 0; i < 30; i++) {
+        struct attention_shape shape = random_shape(&random, &limits);
+        while (shape.num_heads < 2)
+            shape = random_shape(&random, &limits);
+        struct problem p = problem_create(&random, &shape, NULL, &limits);
+        struct attention_rules rules = random_dropout(&random, 3);
+        rules.keep_heads = kinds[i % (sizeof kinds / sizeof *kinds)];
+        n_dropped += check_problem(&p, &rules, i % 5 == 0 ? 3 : 1);
+        problem_free(&p);
+    }
+    ck_assert_uint_gt(n_dropped, 10);
 }
 END_TEST
 
@@ -341,6 +384,7 @@ Suite *suite(void)
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, random_problems_are_within_the_bound, 0, KERNEL_VARIANT_COUNT);
     tcase_add_loop_test(t, patterns_are_within_the_bound, 0, KERNEL_VARIANT_COUNT);
+    tcase_add_loop_test(t, dropped_heads_are_left_out, 0, KERNEL_VARIANT_COUNT);
     tcase_add_loop_test(t, many_rows_are_within_the_bound, 0, KERNEL_VARIANT_COUNT);
     tcase_add_loop_test(t, a_thousand_samples_are_within_the_bound, 0, KERNEL_VARIANT_COUNT);
     tcase_add_loop_test(t, company_changes_no_bit, 0, KERNEL_VARIANT_COUNT);
