@@ -357,6 +357,12 @@ static bool is_included(const struct sequence *s, size_t head)
     return next_place(s->result, head, 0) < s->result->n_maps;
 }
 
+void attend_weigh(const struct block *b)
+{
+    score(b);
+    weigh(b);
+}
+
 void attend_block(const struct block *b)
 {
     const struct batch *batch = b->batch;
@@ -371,10 +377,8 @@ void attend_block(const struct block *b)
     const bool gated_wanted =
         batch->heads.data && (r->output || kept->by_norm) && !(dropped && batch->layer->shape.projected);
     const bool z_wanted = head_wanted || (gated_wanted && gate != 0);
-    if (map_wanted || z_wanted || kept->by_rows || b->sequence->observed) {
-        score(b);
-        weigh(b);
-    }
+    if (map_wanted || z_wanted || kept->by_rows || b->sequence->observed)
+        attend_weigh(b);
     if (batch->dropout) {
         attend_samples(b, gate);
         return;
