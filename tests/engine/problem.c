@@ -209,3 +209,18 @@ void run_problem(const struct attention_layer *layer, const struct problem *prob
     answer->fully_masked_rows = result.fully_masked_rows;
     arena_free(&arena);
 }
+
+void run_inputs(const struct attention_layer *layer, const struct forward_input *const *inputs,
+                struct forward_result *const *results, size_t count, const struct parallel *parallel)
+{
+    struct arena arena = {0};
+    struct error error = {0};
+    size_t bytes;
+    require(forward_scratch_bytes(attention_layer_shape(layer), inputs, count, parallel->lanes, &bytes),
+            "the size overflows");
+    require(arena_reserve(&arena, bytes), "no memory for %zu bytes", bytes);
+    arena.capacity = bytes; /* not a byte more than was asked for */
+    memset(arena.base, 0xFF, bytes);
+    require(forward_run(layer, inputs, results, count, parallel, &arena, &error), "%s", error.message);
+    arena_free(&arena);
+}

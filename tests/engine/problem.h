@@ -63,6 +63,10 @@ void reference_forward(const struct problem *problem, struct answer *answer);
 void run_problem(const struct attention_layer *layer, const struct problem *problem, const struct parallel *parallel,
                  struct answer *answer);
 
+/* Several inputs in one run, in memory that holds NaN before: what is read, and was not written, shows. */
+void run_inputs(const struct attention_layer *layer, const struct forward_input *const *inputs,
+                struct forward_result *const *results, size_t count, const struct parallel *parallel);
+
 /* The largest of |a - b| / (tolerance + tolerance |b|); infinity when exactly one is NaN. */
 double worst_error(const float *a, const float *b, size_t count, double tolerance);
 

@@ -216,14 +216,8 @@ static void run_kept(const struct kept *k, const struct problem *p, struct answe
 {
     const struct forward_input *inputs[] = {&p->input};
     struct forward_result result = answer_result(p, a), *results[] = {&result};
-    struct arena arena = {0};
-    struct error error;
-    size_t bytes;
     result.heads_used = used;
-    ck_assert(forward_scratch_bytes(&p->shape, inputs, 1, 1, &bytes) && arena_reserve(&arena, bytes));
-    arena.capacity = bytes;
-    ck_assert(forward_run(k->layer, inputs, results, 1, &parallel_serial, &arena, &error));
-    arena_free(&arena);
+    run_inputs(k->layer, inputs, results, 1, &parallel_serial);
 }
 
 START_TEST(heads_are_kept_by_their_definition)
@@ -314,6 +308,7 @@ START_TEST(company_lanes_and_results_change_no_bit)
             shown.output = NULL;
             check_same(p, &shown, &all, "beside the output");
             answer_free(&all);
+            p->input.observed = seed % 4 == 1 && !p->input.bias;
             inputs[i] = &p->input;
             results[i] = (struct forward_result){.output = together[i].output, .heads_used = used_together[i]};
             if (seed % 3 == 0) { /* or with some maps */
@@ -324,16 +319,8 @@ START_TEST(company_lanes_and_results_change_no_bit)
             result_list[i] = &results[i];
         }
         struct lanes threads;
-        struct arena arena = {0};
-        struct error error;
-        size_t bytes;
         lanes_init(&threads, 1 + seed % LANES_MOST, seed);
-        ck_assert(forward_scratch_bytes(&k.problems[0].shape, inputs, PROBLEMS, threads.parallel.lanes, &bytes) &&
-                  arena_reserve(&arena, bytes));
-        arena.capacity = bytes;
-        memset(arena.base, 0xFF, bytes); /* NaN, where something is read that was not computed */
-        ck_assert(forward_run(k.layer, inputs, result_list, PROBLEMS, &threads.parallel, &arena, &error));
-        arena_free(&arena);
+        run_inputs(k.layer, inputs, result_list, PROBLEMS, &threads.parallel);
         for (size_t i = 0; i < PROBLEMS; i++) {
             struct answer shown = together[i];
             shown.attention = results[i].attention;
@@ -382,6 +369,33 @@ START_TEST(dropped_heads_are_those_of_head_mask_0)
 }
 END_TEST
 
+/* Samples that drop no weight are the pass without dropout, whose heads they keep. */
+START_TEST(samples_keep_the_same_heads)
+{
+    if (!choose_variant(_i))
+        return;
+    for (uint64_t seed = 0; seed < SEEDS / 2; seed++) {
+        struct kept k;
+        open_kept(&k, 1300 + seed);
+        for (size_t i = 0; i < PROBLEMS; i++) {
+            struct problem *p = &k.problems[i];
+            struct answer alone = answer_create(p), sampled = answer_create(p);
+            uint8_t used[2][3 * HEADS_MOST] = {{0}};
+            k.rules->dropout.samples = 0;
+            run_kept(&k, p, &alone, used[0]);
+            k.rules->dropout.samples = 3;
+            run_kept(&k, p, &sampled, used[1]);
+            for (size_t n = 0; n < answer_sizes(p).n[0]; n++)
+                ck_assert(sampled.output[n] == alone.output[n]); /* -0 has become 0 */
+            ck_assert_int_eq(memcmp(used[0], used[1], sizeof used[0]), 0);
+            answer_free(&alone);
+            answer_free(&sampled);
+        }
+        close_kept(&k);
+    }
+}
+END_TEST
+
 /* A rule, values, and the heads that are kept, as text. */
 START_TEST(choices_are_exact)
 {
@@ -420,6 +434,7 @@ Suite *suite(void)
     tcase_add_loop_test(t, heads_are_kept_by_their_definition, 0, KERNEL_VARIANT_COUNT);
     tcase_add_loop_test(t, company_lanes_and_results_change_no_bit, 0, KERNEL_VARIANT_COUNT);
     tcase_add_loop_test(t, dropped_heads_are_those_of_head_mask_0, 0, KERNEL_VARIANT_COUNT);
+    tcase_add_loop_test(t, samples_keep_the_same_heads, 0, KERNEL_VARIANT_COUNT);
     tcase_add_test(t, choices_are_exact);
     suite_add_tcase(s, t);
     return s;
