@@ -232,6 +232,12 @@ static void weigh(const struct block *b)
     }
 }
 
+void attend_make_weights(const struct block *b)
+{
+    score(b);
+    weigh(b);
+}
+
 static void zero(float *from, const float *end)
 {
     if (from < end)
@@ -357,12 +363,6 @@ static bool is_included(const struct sequence *s, size_t head)
     return next_place(s->result, head, 0) < s->result->n_maps;
 }
 
-void attend_weigh(const struct block *b)
-{
-    score(b);
-    weigh(b);
-}
-
 void attend_block(const struct block *b)
 {
     const struct batch *batch = b->batch;
@@ -378,7 +378,7 @@ void attend_block(const struct block *b)
         batch->heads.data && (r->output || kept->by_norm) && !(dropped && batch->layer->shape.projected);
     const bool z_wanted = head_wanted || (gated_wanted && gate != 0);
     if (map_wanted || z_wanted || kept->by_rows || b->sequence->observed)
-        attend_weigh(b);
+        attend_make_weights(b);
     if (batch->dropout) {
         attend_samples(b, gate);
         return;

@@ -53,8 +53,9 @@ const float *attend_bias_of_row(const struct block *b, size_t row);
  * overflowed to -infinity, which is to be reported, not to be taken for a mask. */
 float attend_empty_row(const float *bias /* [n_keys] or NULL */, const uint8_t *allowed /* [n_keys] or NULL */,
                        size_t n_keys);
-/* The tile: scores, and then unnormalised weights, with 1 / sum of each row beside them. */
-void attend_weigh(const struct block *b);
+/* The tile becomes the rows' unnormalised weights, and `inverse` 1 / sum of each: 0 for a row without an allowed key,
+ * so that all that comes of it is 0. */
+void attend_make_weights(const struct block *b);
 /* Weights times values, normalised, to z [n_rows, d_v]. */
 void attend_mix(const struct block *b, const struct rows *z);
 /* The head's columns of the block's rows of `heads`, a matrix that the output projection reads. */

@@ -9,7 +9,7 @@ static void see_rows(struct block *b, size_t n_rows, void (*see)(void *context, 
                      void *context)
 {
     b->n_rows = n_rows;
-    attend_weigh(b);
+    attend_make_weights(b);
     see(context, b);
     b->first_row += n_rows;
 }
