@@ -3,6 +3,7 @@
 
 #include "low_rank.h"
 
+#include "lanes.h"
 #include "require.h"
 
 #include <math.h>
@@ -334,27 +335,54 @@ void require_same_bits(const struct problem *problem, const struct answer *a, co
                 names[t]);
 }
 
-void run_problems(const struct attention_layer *layer, const struct problem *problems, size_t count,
-                  const struct parallel *parallel, struct answer *answers)
+enum { COMPANY = 3 };
+
+static void run_together(const struct attention_layer *layer, const struct problem *problems,
+                         const struct parallel *parallel, struct answer *answers)
 {
-    enum { MOST = 8 };
-    const struct forward_input *inputs[MOST];
-    struct forward_result results[MOST], *listed[MOST];
+    const struct forward_input *inputs[COMPANY];
+    struct forward_result results[COMPANY], *listed[COMPANY];
     struct arena arena = {0};
     struct error error = {0};
     size_t bytes;
-    require(count <= MOST, "too many problems");
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < COMPANY; i++) {
         inputs[i] = &problems[i].input;
         results[i] = answer_result(&problems[i], &answers[i]);
         listed[i] = &results[i];
     }
-    require(forward_scratch_bytes(attention_layer_shape(layer), inputs, count, parallel->lanes, &bytes),
+    require(forward_scratch_bytes(attention_layer_shape(layer), inputs, COMPANY, parallel->lanes, &bytes),
             "the size overflows");
     require(arena_reserve(&arena, bytes), "no memory for %zu bytes", bytes);
     arena.capacity = bytes;
-    require(forward_run(layer, inputs, listed, count, parallel, &arena, &error), "%s", error.message);
-    for (size_t i = 0; i < count; i++)
-        answers[i].fully_masked_rows = results[i].fully_masked_rows;
+    require(forward_run(layer, inputs, listed, COMPANY, parallel, &arena, &error), "%s", error.message);
     arena_free(&arena);
+}
+
+void require_same_in_company(struct random *random, const struct attention_shape *shape,
+                             const struct attention_matrices *matrices, const struct problem_limits *limits,
+                             const struct attention_rules *rules)
+{
+    struct problem problems[COMPANY];
+    struct answer together[COMPANY], alone[COMPANY];
+    struct error error = {0};
+    struct attention_layer *layer = attention_layer_create(shape, matrices, &error);
+    require(layer, "%s", error.message);
+    for (size_t n = 0; n < COMPANY; n++) {
+        problems[n] =
+            low_rank_problem(random, shape, matrices, limits, n == 1 && rules->low_rank.kind == LOW_RANK_NYSTROM);
+        problems[n].input.rules = rules;
+        together[n] = answer_create(&problems[n]);
+        alone[n] = answer_create(&problems[n]);
+        run_problem(layer, &problems[n], &parallel_serial, &alone[n]);
+    }
+    struct lanes lanes;
+    lanes_init(&lanes, 3, random_size(random, 0, 1000));
+    run_together(layer, problems, &lanes.parallel, together);
+    for (size_t n = 0; n < COMPANY; n++) {
+        require_same_bits(&problems[n], &alone[n], &together[n], "company");
+        answer_free(&alone[n]);
+        answer_free(&together[n]);
+        problem_free(&problems[n]);
+    }
+    attention_layer_free(layer);
 }

@@ -25,8 +25,10 @@ void require_close(const struct problem *problem, const struct answer *got, cons
 /* Fails the program unless they have the same bits. */
 void require_same_bits(const struct problem *problem, const struct answer *a, const struct answer *b, const char *what);
 
-/* Two problems of one layer computed together on those lanes. */
-void run_problems(const struct attention_layer *layer, const struct problem *problems, size_t count,
-                  const struct parallel *parallel, struct answer *answers);
+/* Fails the program unless random problems of one layer under one rule have the same bits alone and together, on one
+ * lane and on several. */
+void require_same_in_company(struct random *random, const struct attention_shape *shape,
+                             const struct attention_matrices *matrices, const struct problem_limits *limits,
+                             const struct attention_rules *rules);
 
 #endif

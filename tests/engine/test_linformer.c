@@ -76,33 +76,12 @@ START_TEST(company_changes_no_bit)
         return;
     struct random random = {9};
     for (size_t i = 0; i < 10; i++) {
-        enum { COUNT = 3 };
-        struct problem owner = {0}, problems[COUNT];
+        struct problem owner = {0};
         const struct attention_shape shape = random_shape(&random, &limits);
         const struct attention_matrices matrices = random_matrices(&random, &shape, &owner);
         struct attention_rules rules = {.num_layers = 1};
         random_linformer(&random, &owner, shape.num_heads, random_size(&random, 1, 20), limits.length, &rules.low_rank);
-        struct answer together[COUNT], alone[COUNT];
-        struct error error;
-        struct attention_layer *layer = attention_layer_create(&shape, &matrices, &error);
-        ck_assert_ptr_nonnull(layer);
-        for (size_t n = 0; n < COUNT; n++) {
-            problems[n] = low_rank_problem(&random, &shape, &matrices, &limits, false);
-            problems[n].input.rules = &rules;
-            together[n] = answer_create(&problems[n]);
-            alone[n] = answer_create(&problems[n]);
-            run_problem(layer, &problems[n], &parallel_serial, &alone[n]);
-        }
-        struct lanes lanes;
-        lanes_init(&lanes, 3, i);
-        run_problems(layer, problems, COUNT, &lanes.parallel, together);
-        for (size_t n = 0; n < COUNT; n++) {
-            require_same_bits(&problems[n], &alone[n], &together[n], "company");
-            answer_free(&alone[n]);
-            answer_free(&together[n]);
-            problem_free(&problems[n]);
-        }
-        attention_layer_free(layer);
+        require_same_in_company(&random, &shape, &matrices, &limits, &rules);
         problem_free(&owner);
     }
 }
