@@ -94,7 +94,7 @@ void attend_divide(struct batch *batch, unsigned lanes)
         s->first_unit = unit;
         s->unit_rows = rows < (double)s->n_queries ? (size_t)rows : size_max(s->n_queries, 1);
         s->tile_rows = s->n_keys > 0 ? batch_tile_rows(s->n_keys) : 1;
-        s->observed = s->input->observed && s->n_queries > 0 && !batch->dropout;
+        s->observed = s->input->observed && s->n_queries > 0 && !batch->dropout && !batch->low_rank;
         s->sparse = sparse_pattern(s->input->rules) && s->n_queries > 0;
         bool shared = s->sparse;
         if (s->sparse)

@@ -36,7 +36,7 @@ struct forward_observer {
 };
 
 /* forward_run, with the weights of those inputs shown that have `observed` set. Results have the same bits. An
- * observed input has no bias. */
+ * observed input has no bias; one under linformer or nystrom is not shown. */
 bool forward_run_observed(const struct attention_layer *layer, const struct forward_input *const *inputs,
                           struct forward_result *const *results, size_t count, const struct forward_observer *observer,
                           const struct parallel *parallel, struct arena *arena, struct error *error);

@@ -40,6 +40,9 @@ static void check_problem(struct random *random, const struct problem_limits *wi
     lanes_init(&lanes, (unsigned)random_size(random, 2, LANES_MOST), random_size(random, 0, 1000));
     run_problem(layer, &p, &lanes.parallel, &split);
     require_same_bits(&p, &got, &split, "lanes");
+    p.input.observed = true; /* there are no weights to show */
+    run_problem(layer, &p, &parallel_serial, &split);
+    require_same_bits(&p, &got, &split, "observed");
     answer_free(&got);
     answer_free(&expected);
     answer_free(&split);

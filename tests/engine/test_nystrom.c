@@ -41,6 +41,10 @@ static void check_problem(struct random *random, struct problem *p, const struct
         run_problem(layer, p, &lanes.parallel, &split);
         require_same_bits(p, &got, &split, "lanes");
     }
+    p->input.observed = true; /* there are no weights to show */
+    run_problem(layer, p, &parallel_serial, &split);
+    require_same_bits(p, &got, &split, "observed");
+    p->input.observed = false;
     struct answer output_only = {.output = bare.output};
     run_problem(layer, p, &parallel_serial, &output_only);
     ck_assert_int_eq(memcmp(bare.output, got.output, answer_sizes(p).n[0] * sizeof(float)), 0);
