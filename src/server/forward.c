@@ -44,7 +44,7 @@ static const struct forward_form *form_of(const struct forward_job *job)
 
 static bool within_limits(struct forward_job *job, struct error *error)
 {
-    job->flop = forward_flop(job->shape, &job->input);
+    job->flop = forward_job_flop(job);
     return forward_job_check_flop(job, error) &&
            form_of(job)->bytes(job->asked, job->shape, &job->input, &job->answer_bytes, error) &&
            forward_job_check_answer(

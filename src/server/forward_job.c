@@ -257,6 +257,12 @@ static bool check(struct forward_job *job, struct error *error)
     return false;
 }
 
+/* The layer that full attention has, for compare. */
+static const struct attention_layer *full_layer(const struct forward_job *job)
+{
+    return weight_set_layer(job->set, NULL);
+}
+
 bool forward_job_prepare(struct forward_job *job, struct error *error)
 {
     struct timing *timing = &job->request->timing;
@@ -311,6 +317,12 @@ void forward_job_begin(struct request *request, const struct forward_route *rout
         request_submit(request);
 }
 
+double forward_job_flop(const struct forward_job *job)
+{
+    return job->asked->compare ? forward_compare_flop(job->shape, attention_layer_shape(full_layer(job)), &job->input)
+                               : forward_flop(job->shape, &job->input);
+}
+
 /* ---- the computation */
 
 static bool run_forward(struct forward_job *const *jobs, size_t count, bool observed, const struct parallel *parallel,
@@ -350,10 +362,28 @@ static bool run_forward(struct forward_job *const *jobs, size_t count, bool obse
     return computed;
 }
 
+/* A job that is to be compared, alone: it is never observed. */
+static bool run_compared(struct forward_job *job, const struct parallel *parallel, struct error *error)
+{
+    const struct attention_layer *full = full_layer(job);
+    struct forward_scratch scratch;
+    const bool counted =
+        forward_compare_bytes(job->shape, attention_layer_shape(full), &job->input, parallel->lanes, &scratch.bytes);
+    if (!forward_job_take_scratch(job, counted, &scratch, error))
+        return false;
+    const bool computed = forward_run_compared(job->layer, full, &job->input, &job->result, parallel, &scratch.arena,
+                                               &job->approximation, error);
+    forward_job_give_scratch(job, &scratch);
+    return computed;
+}
+
 bool forward_job_run_forward(struct forward_job *const *jobs, size_t count, const struct parallel *parallel,
                              struct error *error)
 {
-    if (live_feed_choose(jobs, count)) {
+    const bool observed = live_feed_choose(jobs, count);
+    if (jobs[0]->asked->compare)
+        return run_compared(jobs[0], parallel, error);
+    if (observed) {
         if (run_forward(jobs, count, true, parallel, error))
             return true;
         if (error->code == ERROR_CLIENT_GONE)

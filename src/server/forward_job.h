@@ -81,6 +81,9 @@ static inline const struct approximation *forward_job_approximation(const struct
 /* Microseconds from the last call's `now` (clock_ns) to this one's. */
 double forward_job_stage_us(struct forward_job *job, uint64_t now);
 
+/* Of the forward, with the full one beside it where compare was asked for. */
+double forward_job_flop(const struct forward_job *job);
+
 /* ERROR_TOO_LARGE for more work, job->flop, than limits.max_request_gflop. */
 bool forward_job_check_flop(const struct forward_job *job, struct error *error);
 /* ERROR_TOO_LARGE for a longer answer, job->answer_bytes, than limits.max_response_bytes, or where its bytes overflow

@@ -6,14 +6,14 @@
 #include "server/forward_job.h"
 #include "server/live_sets.h"
 
-/* Under the set's own rule: what was asked of the heads is what the set always does; and its maps are weights of keys.
- */
+/* Under the set's own rule: what was asked of the heads is what the set always does. Its maps are weights of keys, and
+ * nothing is compared beside it. */
 static bool own_rule(const struct forward_job *job)
 {
     const struct forward_input *in = &job->input;
     const enum low_rank_kind low_rank = in->rules ? in->rules->low_rank.kind : LOW_RANK_NONE;
     return in->self_attention && in->causal == job->set->rules.defaults.causal && !in->bias && !in->head_mask &&
-           !job->asked->rules && low_rank != LOW_RANK_LINFORMER && low_rank != LOW_RANK_NYSTROM;
+           !job->asked->rules && !job->asked->compare && low_rank != LOW_RANK_LINFORMER && low_rank != LOW_RANK_NYSTROM;
 }
 
 static void give_memory(struct forward_job *job)

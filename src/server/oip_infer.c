@@ -41,7 +41,7 @@ static bool within_limits(struct forward_job *job, struct error *error)
     struct oip_request *asked = &call_of(job)->asked;
     if (!oip_request_settle(asked, &job->input, error))
         return false;
-    job->flop = forward_flop(job->shape, &job->input);
+    job->flop = forward_job_flop(job);
     job->raw_answer = oip_answer_is_raw(asked);
     return forward_job_check_flop(job, error) &&
            oip_answer_bytes(asked, job->shape, &job->input, &job->answer_bytes, error) &&

@@ -49,7 +49,7 @@ struct weight_set_need {
 };
 bool weight_set_need(const struct weights_config *config, struct weight_set_need *need, struct error *error);
 
-/* The layer that computes under these rules (NULL: none). */
+/* The layer that computes under these rules (NULL: none); without any it is the one that full attention has. */
 const struct attention_layer *weight_set_layer(const struct weight_set *set, const struct attention_rules *rules);
 
 /* One more holder; each ends with weight_set_free. */
