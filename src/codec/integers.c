@@ -2,7 +2,6 @@
  * decodes. */
 #include "codec/integers.h"
 
-#include "base/size.h"
 #include "codec/tensor.h"
 #include "codec/tensor_base64.h"
 #include "json/names.h"
@@ -107,26 +106,8 @@ static bool read_shape(struct json_reader *r, void *context, struct error *error
 {
     struct object_form *form = context;
     struct integers stated = {0};
-    enum json_step step;
-    int64_t extent;
-    size_t bytes;
-    if (!json_enter_array(r, error))
+    if (!tensor_read_shape(r, INTEGERS_MAX_RANK, sizeof(uint32_t), stated.shape, &stated.rank, &stated.count, error))
         return false;
-    while ((step = json_next_element(r, error)) == JSON_ITEM) {
-        if (!json_read_integer(r, 1, INT64_MAX, &extent, error))
-            return false;
-        if (stated.rank == INTEGERS_MAX_RANK)
-            return json_error(r, error, ERROR_INVALID, "the shape has more than %d axes, the most there may be here",
-                              INTEGERS_MAX_RANK);
-        stated.shape[stated.rank++] = (size_t)extent;
-    }
-    if (step == JSON_FAILED)
-        return false;
-    if (stated.rank == 0)
-        return json_error(r, error, ERROR_INVALID, "an empty shape: a tensor has at least one axis");
-    if (!tensor_bytes(stated.shape, stated.rank, sizeof(uint32_t), &bytes))
-        return json_error(r, error, ERROR_INVALID, "the shape makes more numbers than memory can hold");
-    stated.count = bytes / sizeof(uint32_t);
     form->stated = stated;
     return true;
 }
@@ -191,16 +172,8 @@ static bool read_object(struct json_reader *r, struct arena *arena, struct integ
         goto fail;
     json_pointer(r, pointer, sizeof pointer);
     const bool has_data = seen >> MEMBER_DATA & 1, has_base64 = seen >> MEMBER_BASE64 & 1;
-    if (!(seen >> MEMBER_SHAPE & 1)) {
-        error_set_at(error, ERROR_INVALID, pointer, "a tensor as an object needs the member shape");
+    if (!tensor_check_members(r, seen >> MEMBER_SHAPE & 1, has_data, has_base64, error))
         goto fail;
-    }
-    if (has_data == has_base64) {
-        error_set_at(error, ERROR_INVALID, pointer,
-                     "beside shape, a tensor has the member data or the member base64, and %s",
-                     has_data ? "not both" : "neither is there");
-        goto fail;
-    }
     if (has_base64 && form.dtype == DTYPE_COUNT) {
         error_set_at(error, ERROR_INVALID, pointer, "integers in base64 need the member dtype, i32 or i64");
         goto fail;

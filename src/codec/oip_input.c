@@ -85,27 +85,7 @@ static bool read_name(struct json_reader *r, void *context, struct error *error)
 static bool read_shape(struct json_reader *r, void *context, struct error *error)
 {
     struct raw_tensor *raw = &((struct input *)context)->raw;
-    enum json_step step;
-    int64_t extent;
-    size_t bytes;
-    if (!json_enter_array(r, error))
-        return false;
-    while ((step = json_next_element(r, error)) == JSON_ITEM) {
-        if (!json_read_integer(r, 1, INT64_MAX, &extent, error))
-            return false;
-        if (raw->rank == TENSOR_MAX_RANK)
-            return json_error(r, error, ERROR_INVALID, "the shape has more than %d axes, the most there may be",
-                              TENSOR_MAX_RANK);
-        raw->shape[raw->rank++] = (size_t)extent;
-    }
-    if (step == JSON_FAILED)
-        return false;
-    if (raw->rank == 0)
-        return json_error(r, error, ERROR_INVALID, "an empty shape: a tensor has at least one axis");
-    if (!tensor_bytes(raw->shape, raw->rank, sizeof(double), &bytes))
-        return json_error(r, error, ERROR_INVALID, "the shape makes more numbers than memory can hold");
-    raw->count = bytes / sizeof(double);
-    return true;
+    return tensor_read_shape(r, TENSOR_MAX_RANK, sizeof(double), raw->shape, &raw->rank, &raw->count, error);
 }
 
 static bool read_datatype(struct json_reader *r, void *context, struct error *error)

@@ -79,30 +79,51 @@ static bool read_nested(struct json_reader *r, struct arena *arena, bool is_mask
     return true;
 }
 
-static bool read_shape(struct json_reader *r, void *context, struct error *error)
+bool tensor_read_shape(struct json_reader *r, unsigned max_rank, size_t element_bytes, size_t *shape, unsigned *rank,
+                       size_t *count, struct error *error)
 {
-    struct object_form *form = context;
-    struct values stated = {0};
+    unsigned found = 0;
     enum json_step step;
     int64_t extent;
+    size_t bytes;
     if (!json_enter_array(r, error))
         return false;
     while ((step = json_next_element(r, error)) == JSON_ITEM) {
         if (!json_read_integer(r, 1, INT64_MAX, &extent, error))
             return false;
-        if (stated.rank == form->max_rank)
+        if (found == max_rank)
             return json_error(r, error, ERROR_INVALID, "the shape has more than %u axes, the most there may be here",
-                              form->max_rank);
-        stated.shape[stated.rank++] = (size_t)extent;
+                              max_rank);
+        shape[found++] = (size_t)extent;
     }
     if (step == JSON_FAILED)
         return false;
-    if (stated.rank == 0)
+    if (found == 0)
         return json_error(r, error, ERROR_INVALID, "an empty shape: a tensor has at least one axis");
-    size_t bytes;
-    if (!tensor_bytes(stated.shape, stated.rank, sizeof(float), &bytes))
+    if (!tensor_bytes(shape, found, element_bytes, &bytes))
         return json_error(r, error, ERROR_INVALID, "the shape makes more numbers than memory can hold");
-    stated.count = bytes / sizeof(float);
+    *rank = found;
+    *count = bytes / element_bytes;
+    return true;
+}
+
+bool tensor_check_members(const struct json_reader *r, bool has_shape, bool has_data, bool has_base64,
+                          struct error *error)
+{
+    if (!has_shape)
+        return json_error(r, error, ERROR_INVALID, "a tensor as an object needs the member shape");
+    return has_data != has_base64 ||
+           json_error(r, error, ERROR_INVALID,
+                      "beside shape, a tensor has the member data or the member base64, and %s",
+                      has_data ? "not both" : "neither is there");
+}
+
+static bool read_shape(struct json_reader *r, void *context, struct error *error)
+{
+    struct object_form *form = context;
+    struct values stated = {0};
+    if (!tensor_read_shape(r, form->max_rank, sizeof(float), stated.shape, &stated.rank, &stated.count, error))
+        return false;
     form->stated = stated;
     return true;
 }
@@ -180,16 +201,8 @@ static bool read_object_form(struct json_reader *r, struct arena *arena, bool is
         goto fail;
     json_pointer(r, pointer, sizeof pointer);
     bool has_data = seen >> MEMBER_DATA & 1, has_base64 = seen >> MEMBER_BASE64 & 1;
-    if (!(seen >> MEMBER_SHAPE & 1)) {
-        error_set_at(error, ERROR_INVALID, pointer, "a tensor as an object needs the member shape");
+    if (!tensor_check_members(r, seen >> MEMBER_SHAPE & 1, has_data, has_base64, error))
         goto fail;
-    }
-    if (has_data == has_base64) {
-        error_set_at(error, ERROR_INVALID, pointer,
-                     "beside shape, a tensor has the member data or the member base64, and %s",
-                     has_data ? "not both" : "neither is there");
-        goto fail;
-    }
     if (has_data && form.dtype != DTYPE_F32) {
         snprintf(pointer + strlen(pointer), sizeof pointer - strlen(pointer), "/dtype");
         error_set_at(error, ERROR_INVALID, pointer, "dtype %s belongs to base64; the numbers of data are f32",

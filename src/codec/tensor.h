@@ -64,4 +64,13 @@ bool mask_read_json(struct json_reader *r, struct arena *arena, struct mask *mas
 void *tensor_read_data(struct json_reader *r, struct arena *arena, const size_t *shape, unsigned rank, bool is_mask,
                        struct error *error);
 
+/* The member `shape` of tensors as objects: at least one axis and at most `max_rank`, each extent at least 1, and as many
+ * bytes as memory can have. shape [max_rank]. */
+bool tensor_read_shape(struct json_reader *r, unsigned max_rank, size_t element_bytes, size_t *shape, unsigned *rank,
+                       size_t *count, struct error *error);
+
+/* Which members such an object has: shape, and one of data and base64; ERROR_INVALID at the object. */
+bool tensor_check_members(const struct json_reader *r, bool has_shape, bool has_data, bool has_base64,
+                          struct error *error);
+
 #endif

@@ -257,12 +257,6 @@ static bool check(struct forward_job *job, struct error *error)
     return false;
 }
 
-/* The layer that full attention has, for compare. */
-static const struct attention_layer *full_layer(const struct forward_job *job)
-{
-    return weight_set_layer(job->set, NULL);
-}
-
 bool forward_job_prepare(struct forward_job *job, struct error *error)
 {
     struct timing *timing = &job->request->timing;
@@ -315,83 +309,6 @@ void forward_job_begin(struct request *request, const struct forward_route *rout
     }
     if (request->job.flop > AT_ONCE_FLOP || !pool_run_here(request->server->parts.pool, &request->job))
         request_submit(request);
-}
-
-double forward_job_flop(const struct forward_job *job)
-{
-    return job->asked->compare ? forward_compare_flop(job->shape, attention_layer_shape(full_layer(job)), &job->input)
-                               : forward_flop(job->shape, &job->input);
-}
-
-/* ---- the computation */
-
-static bool run_forward(struct forward_job *const *jobs, size_t count, bool observed, const struct parallel *parallel,
-                        struct error *error)
-{
-    const struct attention_layer *layer = jobs[0]->layer;
-    const struct attention_shape *shape = jobs[0]->shape;
-    const struct forward_input *inputs[FORWARD_BATCH_JOBS];
-    struct forward_result *results[FORWARD_BATCH_JOBS];
-    struct live_sums *sums[FORWARD_BATCH_JOBS];
-    struct forward_scratch scratch;
-    size_t observing = 0;
-    bool computed;
-    for (size_t i = 0; i < count; i++) {
-        inputs[i] = &jobs[i]->input;
-        results[i] = &jobs[i]->result;
-        sums[i] = &jobs[i]->live.sums;
-    }
-    const bool counted =
-        forward_scratch_bytes(shape, inputs, count, parallel->lanes, &scratch.bytes) &&
-        (!observed || live_observer_bytes(shape->num_heads, inputs, count, parallel->lanes, &observing)) &&
-        size_add(scratch.bytes, observing, &scratch.bytes);
-    if (!forward_job_take_scratch(jobs[0], counted, &scratch, error))
-        return false;
-    if (observed) {
-        struct live_observer *observer =
-            live_observer_create(shape->num_heads, inputs, count, parallel->lanes, sums, &scratch.arena, error);
-        const struct forward_observer interface = live_observer_interface(observer);
-        computed = observer &&
-                   forward_run_observed(layer, inputs, results, count, &interface, parallel, &scratch.arena, error);
-        if (computed)
-            live_feed_take(jobs, count, observer);
-    } else {
-        computed = forward_run(layer, inputs, results, count, parallel, &scratch.arena, error);
-    }
-    forward_job_give_scratch(jobs[0], &scratch);
-    return computed;
-}
-
-/* A job that is to be compared, alone: it is never observed. */
-static bool run_compared(struct forward_job *job, const struct parallel *parallel, struct error *error)
-{
-    const struct attention_layer *full = full_layer(job);
-    struct forward_scratch scratch;
-    const bool counted =
-        forward_compare_bytes(job->shape, attention_layer_shape(full), &job->input, parallel->lanes, &scratch.bytes);
-    if (!forward_job_take_scratch(job, counted, &scratch, error))
-        return false;
-    const bool computed = forward_run_compared(job->layer, full, &job->input, &job->result, parallel, &scratch.arena,
-                                               &job->approximation, error);
-    forward_job_give_scratch(job, &scratch);
-    return computed;
-}
-
-bool forward_job_run_forward(struct forward_job *const *jobs, size_t count, const struct parallel *parallel,
-                             struct error *error)
-{
-    const bool observed = live_feed_choose(jobs, count);
-    if (jobs[0]->asked->compare)
-        return run_compared(jobs[0], parallel, error);
-    if (observed) {
-        if (run_forward(jobs, count, true, parallel, error))
-            return true;
-        if (error->code == ERROR_CLIENT_GONE)
-            return false;
-        /* Statistics are no reason to refuse anybody: where memory is short, it goes without. */
-        live_feed_give_up(jobs, count);
-    }
-    return run_forward(jobs, count, false, parallel, error);
 }
 
 /* ---- the end */
