@@ -95,7 +95,7 @@ START_TEST(a_comparison_is_that_of_the_maps_and_outputs)
     if (!choose_variant(_i / PATTERN_KIND_COUNT))
         return;
     struct random random = {(uint64_t)_i};
-    for (int round = 0; round < 12; round++) {
+    for (int round = 0; round < 6; round++) {
         struct patterned p;
         patterned_open(&p, &random, &limits, (enum pattern_kind)(_i % PATTERN_KIND_COUNT));
         struct problem all = p.problem, plain = p.problem;
@@ -139,7 +139,7 @@ START_TEST(low_rank_is_compared)
     if (!choose_variant(_i / 2))
         return;
     struct random random = {7 + (uint64_t)_i};
-    for (int round = 0; round < 12; round++) {
+    for (int round = 0; round < 6; round++) {
         struct error error;
         const struct attention_shape shape = random_shape(&random, &limits);
         struct problem p = low_rank_problem(&random, &shape, NULL, &limits, _i % 2 == 0);
@@ -178,6 +178,41 @@ START_TEST(low_rank_is_compared)
         answer_free(&found);
         attention_layer_free(layer);
         problem_free(&p);
+    }
+}
+END_TEST
+
+/* Heads that are dropped are not computed, but their maps are compared; a comparison sees positions and masks as the
+ * runs do. */
+START_TEST(heads_and_positions_leave_maps_as_they_are)
+{
+    if (!choose_variant(_i))
+        return;
+    struct random random = {70 + (uint64_t)_i};
+    for (int round = 0; round < 5; round++) {
+        struct patterned p;
+        patterned_open(&p, &random, &limits, PATTERN_WINDOW);
+        double importance[64];
+        for (size_t h = 0; h < 64; h++)
+            importance[h] = (double)random_size(&random, 0, 9);
+        p.rules.position = (struct position_rule){.kind = POSITION_ALIBI};
+        struct answer first = answer_create(&p.problem), second = answer_create(&p.problem), none = {0};
+        const struct approximation all = run_compared(p.layer, &p.problem, &parallel_serial, &first);
+        p.rules.keep_heads = (struct keep_heads_rule){
+            .kind = KEEP_COUNT, .by = KEEP_BY_IMPORTANCE, .count = 1, .importance = importance};
+        const struct approximation one = run_compared(p.layer, &p.problem, &parallel_serial, &none);
+        ck_assert(memcmp(&all.attention_error, &one.attention_error, sizeof(double)) == 0);
+        ck_assert(all.pairs == one.pairs && all.pairs_full == one.pairs_full);
+        p.rules.pattern = (struct pattern_rule){.kind = PATTERN_FULL};
+        const struct approximation full = run_compared(p.layer, &p.problem, &parallel_serial, &none);
+        ck_assert(full.attention_error == 0 || isnan(full.attention_error));
+        ck_assert(full.pairs == full.pairs_full);
+        p.rules.keep_heads = (struct keep_heads_rule){.kind = KEEP_ALL_HEADS};
+        const struct approximation same = run_compared(p.layer, &p.problem, &parallel_serial, &second);
+        ck_assert(same.output_error == 0 || isnan(same.output_error));
+        answer_free(&first);
+        answer_free(&second);
+        patterned_close(&p);
     }
 }
 END_TEST
@@ -243,6 +278,7 @@ Suite *suite(void)
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, a_comparison_is_that_of_the_maps_and_outputs, 0, KERNEL_VARIANT_COUNT * PATTERN_KIND_COUNT);
     tcase_add_loop_test(t, low_rank_is_compared, 0, 2 * KERNEL_VARIANT_COUNT);
+    tcase_add_loop_test(t, heads_and_positions_leave_maps_as_they_are, 0, KERNEL_VARIANT_COUNT);
     tcase_add_test(t, pairs_of_low_rank_are_those_of_its_matrices);
     tcase_add_test(t, cost_of_a_pattern_grows_with_the_length);
     suite_add_tcase(s, t);

@@ -25,7 +25,7 @@ START_TEST(every_pattern_is_within_the_bounds_of_float64)
         return;
     const enum pattern_kind kind = (enum pattern_kind)(_i % PATTERN_KIND_COUNT);
     struct random random = {(uint64_t)_i};
-    for (int round = 0; round < 25; round++) {
+    for (int round = 0; round < 12; round++) {
         struct patterned p;
         patterned_open(&p, &random, &limits, kind);
         struct answer expected = answer_create(&p.problem), found = answer_create(&p.problem);
@@ -127,7 +127,7 @@ START_TEST(lanes_and_observers_change_no_bit)
     if (!choose_variant(_i / PATTERN_KIND_COUNT))
         return;
     struct random random = {1000 + (uint64_t)_i};
-    for (int round = 0; round < 12; round++) {
+    for (int round = 0; round < 5; round++) {
         struct patterned p;
         patterned_open(&p, &random, &limits, (enum pattern_kind)(_i % PATTERN_KIND_COUNT));
         struct answer alone = answer_create(&p.problem);
@@ -227,7 +227,7 @@ START_TEST(a_pattern_that_hides_nothing_has_the_bits_of_none)
         {.kind = PATTERN_FULL},
     };
     struct random random = {3000 + (uint64_t)_i};
-    for (int round = 0; round < 15; round++) {
+    for (int round = 0; round < 8; round++) {
         struct patterned p;
         patterned_open(&p, &random, &limits, PATTERN_FULL);
         struct problem plain = p.problem;
@@ -255,7 +255,7 @@ START_TEST(a_map_is_the_full_one_renormalised)
     if (!choose_variant(_i))
         return;
     struct random random = {4000 + (uint64_t)_i};
-    for (int round = 0; round < 20; round++) {
+    for (int round = 0; round < 10; round++) {
         struct patterned p;
         patterned_open(&p, &random, &limits, (enum pattern_kind)(round % PATTERN_TOP_K));
         struct problem plain = p.problem;
