@@ -31,15 +31,16 @@ static bool lane_arrays(const struct attention_shape *shape, const struct batch_
            tensor_bytes((size_t[]){extent->lane_tiles, kernel_padded(extent->tile_rows)}, 2, element, &bytes[4]) &&
            tensor_bytes(&bias_row, 1, element, &bytes[5]) && tensor_bytes(&map_row, 1, element, &bytes[6]) &&
            tensor_bytes((size_t[]){extent->lane_tiles, kernel_padded(extent->tile_rows)}, 2, element, &bytes[7]) &&
-           samples_lane_bytes(extent, &bytes[8]) && sparse_lane_bytes(extent, &bytes[9]);
+           (!extent->rules || (samples_lane_bytes(extent, &bytes[8]) && sparse_lane_bytes(extent, &bytes[9])));
 }
 
 bool attend_lane_bytes(const struct attention_shape *shape, const struct batch_extent *extent, size_t *bytes)
 {
+    const size_t count = extent->rules ? ARRAYS : PLAIN_ARRAYS;
     size_t arrays[ARRAYS], total = 0;
     if (!lane_arrays(shape, extent, arrays) || !arena_need(&total, sizeof(struct lane)))
         return false;
-    for (size_t i = 0; i < ARRAYS; i++)
+    for (size_t i = 0; i < count; i++)
         if (!arena_need(&total, arrays[i]))
             return false;
     *bytes = total;
@@ -62,6 +63,8 @@ static void open_lane(const struct batch *batch, unsigned lane)
                                           &l->inverse,    &l->bias_row,     &l->map_row, &l->logs};
     for (size_t i = 0; i < PLAIN_ARRAYS; i++)
         *arrays[i] = arena_take(&memory, bytes[i]);
+    if (!batch->extent.rules)
+        return;
     if (bytes[8] > 0)
         l->dropped = arena_take(&memory, bytes[8]);
     if (bytes[9] > 0)
@@ -198,9 +201,8 @@ static size_t keys_to_keep(const struct sequence *s)
     return rules && rules->pattern.kind == PATTERN_TOP_K && rules->pattern.k < s->n_keys ? rules->pattern.k : 0;
 }
 
-/* The tile's scores become unnormalised weights; the rows' 1 / sum is kept beside. A row without an allowed key gets 0,
- * so that all that comes of it is 0. */
-static void weigh(const struct block *b)
+/* weigh where a row may have a bias, keys that are not allowed, or a rule. */
+static void weigh_with_more(const struct block *b)
 {
     const struct kernels *kernels = b->batch->layer->kernels;
     const struct sequence *s = b->sequence;
@@ -230,6 +232,18 @@ static void weigh(const struct block *b)
         if (b->logs)
             b->logs[i] = (float)logs;
     }
+}
+
+/* The tile's scores become unnormalised weights; the rows' 1 / sum is kept beside. A row without an allowed key gets 0,
+ * so that all that comes of it is 0. */
+static inline void weigh(const struct block *b)
+{
+    const struct sequence *s = b->sequence;
+    if (s->plain)
+        b->batch->layer->kernels->softmax_rows(b->tile, b->tile_stride, b->n_rows, b->n_keys,
+                                               sequence_key_end(s, b->first_row), b->inverse, b->logs);
+    else
+        weigh_with_more(b);
 }
 
 void attend_make_weights(const struct block *b)

@@ -81,6 +81,12 @@ static void divide_sparse(const struct attention_shape *shape, struct sequence *
     s->unit_offset = first > 0 ? (size_t)first % tile : 0;
 }
 
+static bool is_plain(const struct forward_input *in)
+{
+    return !in->bias && !in->rules &&
+           (in->mask_kind == FORWARD_MASK_NONE || (in->mask_kind == FORWARD_MASK_KEYS && in->self_attention));
+}
+
 void attend_divide(struct batch *batch, unsigned lanes)
 {
     const struct attention_shape *shape = &batch->layer->shape;
@@ -95,6 +101,7 @@ void attend_divide(struct batch *batch, unsigned lanes)
         s->unit_rows = rows < (double)s->n_queries ? (size_t)rows : size_max(s->n_queries, 1);
         s->tile_rows = s->n_keys > 0 ? batch_tile_rows(s->n_keys) : 1;
         s->observed = s->input->observed && s->n_queries > 0 && !batch->dropout && !batch->low_rank;
+        s->plain = is_plain(s->input);
         s->sparse = sparse_pattern(s->input->rules) && s->n_queries > 0;
         bool shared = s->sparse;
         if (s->sparse)

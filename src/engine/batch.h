@@ -26,6 +26,7 @@ struct sequence {
      * unit of an observed sequence is one tile for each head. */
     size_t first_unit, units_per_head, unit_rows, tile_rows;
     bool observed;
+    bool plain;         /* no bias, rules or mask of pairs: its rows see all keys that causal leaves */
     bool sparse;        /* under a sparse pattern: a unit is of all heads, tiles are planned (attend_plan.h) */
     size_t unit_offset; /* sparse: rows that its first unit is shorter by, so that units begin where tiles do */
     float *panels;      /* the packed keys and values of all heads, where many units need them; NULL: lanes pack them */
