@@ -14,7 +14,7 @@
 #define RULE_KIND(kind) (1u << (kind))
 
 enum rule_field_type {
-    FIELD_SIZE,      /* size_t; clamped to INT32_MAX */
+    FIELD_SIZE,      /* size_t */
     FIELD_WHOLE,     /* uint64_t */
     FIELD_REAL,      /* double */
     FIELD_COUNT,     /* double, written as a whole number */

@@ -119,7 +119,7 @@ static bool read_field(struct json_reader *r, const struct rule_field *field, co
     case FIELD_SIZE:
         if (!json_read_integer(r, (int64_t)field->minimum, (int64_t)field->maximum, &whole, error))
             return false;
-        *(size_t *)to = size_min((size_t)whole, INT32_MAX);
+        *(size_t *)to = (uint64_t)whole < SIZE_MAX ? (size_t)whole : SIZE_MAX;
         return true;
     case FIELD_WHOLE:
         if (!json_read_integer(r, (int64_t)field->minimum, (int64_t)field->maximum, &whole, error))

@@ -34,7 +34,7 @@ enum rule_bit { RULES(RULE_BIT) };
 struct rules_asked {
     unsigned named; /* RULES bits: the members that came */
     /* Where a member did not come or is off, its kind is the first of its enumeration (no samples, for dropout). Tables
-     * and E and F are not set yet. Numbers of positions are at most INT32_MAX: beyond that no pattern differs. */
+     * and E and F are not set yet. Global positions that no sequence reaches are left out. */
     struct attention_rules rules;
     struct tensor table; /* P or R */
     struct tensor e, f;

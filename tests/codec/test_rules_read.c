@@ -70,6 +70,8 @@ START_TEST(test_positions)
                      "\"R\":{\"shape\":[2,1],\"dtype\":\"f32\",\"base64\":\"AACAPwAAAEA=\"}}");
     p = &a->rules.position;
     ck_assert(p->max_distance == 5 && !p->bidirectional && a->table.data[1] == 2);
+    a = decode_right("\"position\":{\"kind\":\"t5\",\"R\":[[1],[2]],\"max_distance\":9007199254740992}");
+    ck_assert_uint_eq(a->rules.position.max_distance, 9007199254740992u);
     a = decode_right("\"position\":{\"kind\":\"relative\",\"R\":[[1],[2],[3]]}");
     ck_assert(a->rules.position.kind == POSITION_RELATIVE && a->table.shape[0] == 3);
 }
@@ -81,7 +83,7 @@ START_TEST(test_patterns)
         &decode_right("\"pattern\":{\"kind\":\"window\",\"left\":0,\"right\":7}")->rules.pattern;
     ck_assert(p->kind == PATTERN_WINDOW && p->left == 0 && p->right == 7 && p->n_global == 0 && !p->global);
     p = &decode_right("\"pattern\":{\"kind\":\"window\",\"left\":9007199254740992,\"right\":1e2}")->rules.pattern;
-    ck_assert(p->left == INT32_MAX && p->right == 100);
+    ck_assert(p->left == 9007199254740992u && p->right == 100);
     p = &decode_right("\"pattern\":{\"global\":[7,0,7,9007199254740992,3,0],\"kind\":\"dilated\",\"window\":2,"
                       "\"step\":3}")
              ->rules.pattern;
@@ -98,6 +100,9 @@ START_TEST(test_patterns)
                       "\"random_blocks\":2,\"seed\":9007199254740991}")
              ->rules.pattern;
     ck_assert(p->window_blocks == 1 && p->global_blocks == 0 && p->random_blocks == 2 && p->seed == 9007199254740991u);
+    p = &decode_right("\"pattern\":{\"kind\":\"bigbird\",\"block\":4,\"window_blocks\":9007199254740991}")
+             ->rules.pattern;
+    ck_assert_uint_eq(p->window_blocks, 9007199254740991u);
     p = &decode_right("\"pattern\":{\"kind\":\"top_k\",\"k\":3}")->rules.pattern;
     ck_assert(p->kind == PATTERN_TOP_K && p->k == 3);
     p = &decode_right("\"pattern\":{\"kind\":\"full\",\"global\":[1]}")->rules.pattern;
@@ -229,6 +234,8 @@ static const struct {
     {"\"pattern\":{\"kind\":\"dilated\",\"window\":1}", ERROR_INVALID, "/pattern", "step"},
     {"\"pattern\":{\"kind\":\"strided\",\"stride\":0}", ERROR_INVALID, "/pattern/stride", "1 0"},
     {"\"pattern\":{\"kind\":\"bigbird\",\"block\":2,\"window_blocks\":2,\"random_blocks\":1}", ERROR_INVALID,
+     "/pattern/window_blocks", "odd"},
+    {"\"pattern\":{\"kind\":\"bigbird\",\"block\":2,\"window_blocks\":9007199254740992}", ERROR_INVALID,
      "/pattern/window_blocks", "odd"},
     {"\"pattern\":{\"kind\":\"bigbird\",\"block\":2,\"window_blocks\":0}", ERROR_INVALID, "/pattern/window_blocks",
      "1 0"},
