@@ -387,9 +387,9 @@ bool importance_run(const struct attention_layer *layer, const struct forward_in
     if (plan)
         gram_clear(&gram);
 
-    struct allowed_reader reader = allowed_reader_init(input, pieces[READERS]);
-    const size_t n_rows = scored_rows(&reader, pieces[SCORED]);
-    if (!ablate(&run, n_rows, pieces[SUMS], pieces[READERS], &work) ||
+    size_t n_rows = 0;
+    if (!scored_rows(input, pieces[READERS], run.reader_bytes, &work, pieces[SCORED], &n_rows) ||
+        !ablate(&run, n_rows, pieces[SUMS], pieces[READERS], &work) ||
         !for_each_block(&run, &work, &output_total, measured, &n_ratios))
         return error_set(error, ERROR_CLIENT_GONE,
                          "The computation was cancelled: nobody waits for its result any more.");

@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "base/size.h"
+#include "engine/attend_plan.h"
 
 #include <string.h>
 
@@ -110,11 +111,42 @@ static bool is_scored(struct allowed_reader *reader, size_t sequence, size_t row
     return false;
 }
 
-size_t scored_rows(struct allowed_reader *reader, uint8_t *scored)
+/* Rows of a tile without a pattern. */
+#define TILE_ROWS ((size_t)64)
+
+struct scoring {
+    const struct forward_input *input;
+    char *readers; /* [lanes][reader_bytes] */
+    size_t reader_bytes, tile_rows;
+    uint8_t *scored; /* [B, Tq] */
+    atomic_size_t *n_scored;
+};
+
+static void score_tile(const void *argument, size_t index, unsigned lane)
 {
+    const struct scoring *s = argument;
+    const size_t length = s->input->query_length, first = index * s->tile_rows,
+                 end = size_min(first + s->tile_rows, s->input->batch * length);
+    struct allowed_reader reader =
+        allowed_reader_init(s->input, s->readers ? s->readers + lane * s->reader_bytes : NULL);
     size_t count = 0;
-    for (size_t sequence = 0; sequence < reader->input->batch; sequence++)
-        for (size_t row = 0; row < reader->input->query_length; row++)
-            count += *scored++ = is_scored(reader, sequence, row);
-    return count;
+    for (size_t row = first; row < end; row++)
+        count += s->scored[row] = is_scored(&reader, row / length, row % length);
+    atomic_fetch_add_explicit(s->n_scored, count, memory_order_relaxed);
+}
+
+bool scored_rows(const struct forward_input *input, void *readers, size_t reader_bytes, struct work *work,
+                 uint8_t *scored, size_t *n_scored)
+{
+    const struct pattern_rule *pattern = has_pattern(input) ? &input->rules->pattern : NULL;
+    const size_t rows = input->batch * input->query_length, n_keys = input->key_length,
+                 tile_rows = pattern ? plan_read_rows(pattern, n_keys) : TILE_ROWS;
+    const double looked_at = input->mask_kind == FORWARD_MASK_NONE ? 1 : (double)n_keys;
+    const double flop = (double)rows * looked_at + (pattern ? plan_flop(pattern, rows, n_keys) : 0);
+    atomic_size_t count = 0;
+    const struct scoring scoring = {input, readers, reader_bytes, tile_rows, scored, &count};
+    if (!work_split(work, (rows + tile_rows - 1) / tile_rows, flop, score_tile, &scoring))
+        return false;
+    *n_scored = count;
+    return true;
 }

@@ -5,6 +5,7 @@
 
 #include "engine/forward.h"
 #include "engine/pattern.h"
+#include "engine/split.h"
 
 /* The keys below this are allowed to query `row`, as far as `causal` goes. */
 size_t allowed_key_limit(const struct forward_input *input, size_t row);
@@ -40,7 +41,9 @@ const uint8_t *allowed_row(struct allowed_reader *reader, size_t sequence, size_
  * number takes. */
 const struct key_run *allowed_runs(struct allowed_reader *reader, size_t row, size_t *count, size_t *limit);
 
-/* Fills scored [B, Tq] with 1 or 0 and returns how many are 1. */
-size_t scored_rows(struct allowed_reader *reader, uint8_t *scored);
+/* Fills scored [B, Tq] with 1 or 0, and *n_scored: how many are 1. readers: allowed_reader_bytes for each of the work's
+ * lanes, aligned. False when cancelled. */
+bool scored_rows(const struct forward_input *input, void *readers, size_t reader_bytes, struct work *work,
+                 uint8_t *scored, size_t *n_scored);
 
 #endif

@@ -73,7 +73,10 @@ size_t attend_units(const struct batch *batch, const struct sequence *s)
 static void divide_sparse(const struct attention_shape *shape, struct sequence *s, double most)
 {
     const size_t tile = plan_tile_rows(&s->input->rules->pattern);
-    const double rows = most / row_flop(shape, s) / (double)shape->num_heads / (double)tile;
+    /* Runs are read twice: for the tile's keys, and for what each row sees of them. */
+    const double read =
+        2 * plan_flop(&s->input->rules->pattern, s->n_queries, s->input->key_length) / (double)s->n_queries;
+    const double rows = most / (row_flop(shape, s) * (double)shape->num_heads + read) / (double)tile;
     const size_t tiles = rows < (double)(s->n_queries / tile + 1) ? (size_t)fmax(rows, 1) : s->n_queries / tile + 1;
     const ptrdiff_t shift = s->input->causal ? (ptrdiff_t)s->input->key_length - (ptrdiff_t)s->input->query_length : 0;
     const ptrdiff_t first = (ptrdiff_t)sequence_position(s, 0) + shift;

@@ -15,6 +15,9 @@
 #define FLOP_OF_RUN  500.0
 #define FLOP_OF_DRAW 5000.0
 
+/* Rows that a tile reads at most. */
+#define READ_ROWS_MOST ((size_t)64)
+
 enum { ARRAYS = 5 };
 
 static bool array_bytes(const struct batch_extent *extent, size_t rows, size_t allowed_bytes, size_t bytes[ARRAYS])
@@ -305,4 +308,12 @@ double plan_flop(const struct pattern_rule *rule, size_t n_queries, size_t n_key
     }
     runs += (double)rule->n_global < keys ? (double)rule->n_global : keys;
     return queries * runs * FLOP_OF_RUN + draws * FLOP_OF_DRAW;
+}
+
+size_t plan_read_rows(const struct pattern_rule *rule, size_t n_keys)
+{
+    size_t rows = READ_ROWS_MOST;
+    while (rows > 1 && plan_flop(rule, rows, n_keys) > TILE_FLOP_MOST)
+        rows /= 2;
+    return rows;
 }

@@ -78,6 +78,8 @@ size_t plan_tile_rows(const struct pattern_rule *rule);
 double plan_columns(const struct pattern_rule *rule, size_t n_queries, size_t n_keys);
 /* The flop that drawing and reading runs is worth, for all rows once. */
 double plan_flop(const struct pattern_rule *rule, size_t n_queries, size_t n_keys);
+/* Rows whose runs a tile may read that does nothing else: few where a row has many. */
+size_t plan_read_rows(const struct pattern_rule *rule, size_t n_keys);
 
 /* The pattern of an input that leaves keys out by their positions; NULL: none. */
 static inline const struct pattern_rule *sparse_pattern(const struct attention_rules *rules)

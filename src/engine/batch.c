@@ -4,6 +4,7 @@
 
 #include "base/size.h"
 #include "engine/attend_plan.h"
+#include "engine/fully_masked.h"
 #include "engine/low_rank.h"
 
 #include <string.h>
@@ -177,7 +178,7 @@ enum piece {
     PANELS,
     LANES,
     PLAIN_PIECES, /* without rules there are no others */
-    READER = PLAIN_PIECES,
+    READERS = PLAIN_PIECES,
     LOW_RANK,
     SAMPLES,
     POSITIONS,
@@ -187,7 +188,7 @@ enum piece {
 
 struct pieces {
     size_t bytes[PIECES];
-    size_t query_stride, key_stride, value_stride, heads_stride, lane_bytes;
+    size_t query_stride, key_stride, value_stride, heads_stride, lane_bytes, reader_bytes;
 };
 
 /* Floats between the rows of an internal matrix: as for tiles of scores. */
@@ -244,7 +245,8 @@ static bool size_pieces(const struct attention_shape *shape, const struct batch_
         !matrix_bytes(extent->n_queries, p->heads_stride, &bytes[HEADS]))
         return false;
     if (extent->sparse_floats > 0 &&
-        !pattern_reader_bytes(&extent->rules->pattern, extent->longest_positions, &bytes[READER]))
+        (!pattern_reader_bytes(&extent->rules->pattern, extent->longest_positions, &p->reader_bytes) ||
+         !size_multiply(lanes, p->reader_bytes, &bytes[READERS])))
         return false;
     return tensor_bytes(&extent->panel_floats, 1, sizeof(float), &bytes[PANELS]) &&
            attend_lane_bytes(shape, extent, &p->lane_bytes) && size_multiply(lanes, p->lane_bytes, &bytes[LANES]) &&
@@ -272,39 +274,9 @@ bool batch_bytes(const struct attention_shape *shape, const struct forward_input
     return true;
 }
 
-/* Whether a row sees its own position's key without asking the pattern: every pattern lets it. */
-static bool sees_itself(const struct sequence *s, size_t row)
-{
-    if (s->input->causal)
-        return sequence_key_limit(s, row) > 0;
-    return sequence_position(s, row) < s->input->key_length;
-}
-
-/* Rows that no key is allowed to, by mask, causal order and pattern. */
-static size_t count_fully_masked(const struct sequence *s, void *reader_memory)
-{
-    const struct pattern_rule *pattern = sparse_pattern(s->input->rules);
-    if (s->input->mask_kind == FORWARD_MASK_NONE && !s->input->causal && !pattern)
-        return 0;
-    struct pattern_reader *reader =
-        pattern && s->n_queries > 0
-            ? pattern_reader_init(pattern, s->input->rules->layer, s->input->key_length, reader_memory)
-            : NULL;
-    size_t n_rows = 0;
-    for (size_t row = 0; row < s->n_queries; row++) {
-        const size_t limit = sequence_key_limit(s, row);
-        const uint8_t *allowed = sequence_allowed(s, row);
-        if (reader && (allowed || !sees_itself(s, row)))
-            n_rows += !row_keys_any(row_keys_begin(reader, s, row), allowed);
-        else
-            n_rows += limit == 0 || (allowed && !memchr(allowed, 1, limit));
-    }
-    return n_rows;
-}
-
 /* Fills the sequences of one input; *kept moves on over the positions written. */
 static void list_sequences(struct batch *batch, const struct forward_input *input, struct forward_result *result,
-                           size_t first, size_t *query_start, size_t *key_start, uint32_t **kept, void *reader_memory)
+                           size_t first, size_t *query_start, size_t *key_start, uint32_t **kept)
 {
     result->fully_masked_rows = 0;
     result->approximate = false;
@@ -327,7 +299,7 @@ static void list_sequences(struct batch *batch, const struct forward_input *inpu
         }
         *query_start += s->n_queries;
         *key_start += s->n_keys;
-        result->fully_masked_rows += count_fully_masked(s, reader_memory);
+        result->fully_masked_rows += fully_masked_plain(s);
     }
 }
 
@@ -407,12 +379,14 @@ bool batch_create(struct batch *batch, const struct attention_layer *layer, cons
     batch->lanes = memory[LANES];
     batch->lane_bytes = pieces.lane_bytes;
     batch->panels = memory[PANELS];
+    batch->readers = memory[READERS];
+    batch->reader_bytes = pieces.reader_bytes;
     batch->low_rank = memory[LOW_RANK];
     batch->samples = memory[SAMPLES];
     uint32_t *kept = memory[KEPT];
     bool output_wanted = false;
     for (size_t i = 0, first = 0, query_start = 0, key_start = 0; i < count; first += inputs[i]->batch, i++) {
-        list_sequences(batch, inputs[i], results[i], first, &query_start, &key_start, &kept, memory[READER]);
+        list_sequences(batch, inputs[i], results[i], first, &query_start, &key_start, &kept);
         output_wanted |= results[i]->output != NULL;
     }
     if (count > 0) {

@@ -91,6 +91,8 @@ struct batch {
     float *panels;        /* [panel_floats] */
     char *lanes;          /* [lanes][lane_bytes] scratch for attend.c */
     size_t lane_bytes;
+    char *readers; /* [lanes][reader_bytes]: of a sparse pattern, for steps beside attention; NULL without */
+    size_t reader_bytes;
     void *low_rank;                          /* memory of linformer.c or nystrom.c */
     void *samples;                           /* memory of dropout.c */
     const struct dropout_pass *dropout;      /* what attention fills in place of `heads`, while samples are computed */
@@ -109,7 +111,8 @@ size_t batch_sparse_rows(size_t n_queries, size_t n_keys, size_t n_columns);
 bool batch_bytes(const struct attention_shape *shape, const struct forward_input *const *inputs, size_t count,
                  unsigned lanes, size_t *bytes);
 
-/* Lays out the batch in the arena. Nothing is computed or copied yet; fully_masked_rows of the results is set.
+/* Lays out the batch in the arena. Nothing is computed or copied yet; fully_masked_rows of the results is set,
+ * but for sequences under a sparse pattern (fully_masked.h).
  * ERROR_OUT_OF_MEMORY when the arena is too small. */
 bool batch_create(struct batch *batch, const struct attention_layer *layer, const struct forward_input *const *inputs,
                   struct forward_result *const *results, size_t count, unsigned lanes, struct arena *arena,

@@ -4,6 +4,7 @@
 #include "engine/forward.h"
 
 #include "engine/batch.h"
+#include "engine/fully_masked.h"
 #include "engine/low_rank.h"
 #include "engine/observer.h"
 
@@ -24,7 +25,8 @@ bool batch_prepare(const struct batch *batch, struct work *work)
 bool batch_run(const struct batch *batch, struct work *work)
 {
     const bool ruled = batch->extent.rules;
-    return batch_prepare(batch, work) && low_rank_attend(batch, work) && (!ruled || batch_choose_heads(batch, work)) &&
+    return (!ruled || batch_count_fully_masked(batch, work)) && batch_prepare(batch, work) &&
+           low_rank_attend(batch, work) && (!ruled || batch_choose_heads(batch, work)) &&
            batch_project_output(batch, work) && (!ruled || batch_sample(batch, work)) && batch_scatter(batch, work);
 }
 

@@ -31,7 +31,7 @@ bool keep_heads_by_norm(const struct attention_rules *rules)
 }
 
 /* The pieces of the memory, and of a lane's. */
-enum { USED, COMPUTED, QUERY_UNITS, KEY_UNITS, VALUE_UNITS, ROW_VALUES, LANES, PIECES };
+enum { USED, COMPUTED, QUERY_UNITS, KEY_UNITS, VALUE_UNITS, ROW_VALUES, ROW_KEYS, LANES, PIECES };
 
 static bool piece_bytes(const struct attention_shape *shape, const struct batch_extent *extent, unsigned lanes,
                         size_t bytes[PIECES], size_t *lane_bytes)
@@ -44,7 +44,9 @@ static bool piece_bytes(const struct attention_shape *shape, const struct batch_
         !keep_heads_lane_bytes(shape, extent, lane_bytes) || !size_multiply(lanes, *lane_bytes, &bytes[LANES]))
         return false;
     if (!is_known(rule))
-        return tensor_bytes((size_t[]){extent->n_queries, heads}, 2, sizeof(float), &bytes[ROW_VALUES]);
+        return tensor_bytes((size_t[]){extent->n_queries, heads}, 2, sizeof(float), &bytes[ROW_VALUES]) &&
+               (keep_heads_by_norm(extent->rules) ||
+                tensor_bytes(&extent->n_queries, 1, sizeof(uint32_t), &bytes[ROW_KEYS]));
     bytes[COMPUTED] = heads;
     /* No panel is narrower than a column. */
     return !shape->projected ||
@@ -150,6 +152,7 @@ void keep_heads_open(struct batch *batch, unsigned lanes, void *memory, size_t b
     *kept = (struct kept_heads){.rule = rule_of(batch->extent.rules),
                                 .used = pieces[USED],
                                 .row_values = pieces[ROW_VALUES],
+                                .row_keys = pieces[ROW_KEYS],
                                 .lanes = pieces[LANES],
                                 .lane_bytes = lane_bytes};
     kept->by_norm = keep_heads_by_norm(batch->extent.rules);

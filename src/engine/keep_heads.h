@@ -31,7 +31,8 @@ struct kept_heads {
     /* Else: what rows add to the mean over them, [n_queries, num_heads]. By entropy it is not yet divided by the
      * logarithm; by norm KEEP_HEADS_LEFT_OUT in a row where nothing is added to b_O. */
     float *row_values;
-    char *lanes; /* [lanes][lane_bytes] scratch */
+    uint32_t *row_keys; /* [n_queries] allowed keys, counted after attention; NULL: by norm, or known beforehand */
+    char *lanes;        /* [lanes][lane_bytes] scratch */
     size_t lane_bytes;
 };
 

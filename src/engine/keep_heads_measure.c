@@ -16,24 +16,18 @@
 
 /* One lane's memory. */
 struct measuring {
-    double *values;                /* [num_heads] of one sequence */
-    float *contributions;          /* [BLOCK_ROWS, head_output_columns] of one head, rows padded; by norm */
-    double *sums;                  /* [BLOCK_ROWS, head_output_columns] of all heads; the same */
-    struct pattern_reader *reader; /* in this memory; NULL: no pattern */
-    void *reader_memory;
+    double *values;       /* [num_heads] of one sequence */
+    float *contributions; /* [BLOCK_ROWS, head_output_columns] of one head, rows padded; by norm */
+    double *sums;         /* [BLOCK_ROWS, head_output_columns] of all heads; the same */
 };
 
-enum { VALUES, CONTRIBUTIONS, SUMS, READER, PIECES };
+enum { VALUES, CONTRIBUTIONS, SUMS, PIECES };
 
-/* The most keys that an input of the batch has: readers count padding. */
 static bool piece_bytes(const struct attention_shape *shape, const struct batch_extent *extent, size_t bytes[PIECES])
 {
     const size_t columns = head_output_columns(shape);
     memset(bytes, 0, PIECES * sizeof *bytes);
     if (!tensor_bytes(&shape->num_heads, 1, sizeof(double), &bytes[VALUES]))
-        return false;
-    if (pattern_is_sparse(&extent->rules->pattern) &&
-        !pattern_reader_bytes(&extent->rules->pattern, extent->longest_positions, &bytes[READER]))
         return false;
     return !keep_heads_by_norm(extent->rules) ||
            (tensor_bytes((size_t[]){BLOCK_ROWS, kernel_padded(columns)}, 2, sizeof(float), &bytes[CONTRIBUTIONS]) &&
@@ -61,7 +55,7 @@ static struct measuring open_lane(const struct batch *batch, unsigned lane)
     piece_bytes(&batch->layer->shape, &batch->extent, need); /* did not overflow when its bytes were counted */
     for (size_t i = 0; i < PIECES; i++)
         pieces[i] = need[i] ? arena_take(&arena, need[i]) : NULL;
-    return (struct measuring){pieces[VALUES], pieces[CONTRIBUTIONS], pieces[SUMS], NULL, pieces[READER]};
+    return (struct measuring){pieces[VALUES], pieces[CONTRIBUTIONS], pieces[SUMS]};
 }
 
 /* The sum of the squares, in chains that do not wait for each other. */
@@ -136,13 +130,50 @@ static size_t count_allowed(const struct sequence *s, size_t row, struct pattern
     return n_keys;
 }
 
+/* Rows whose keys are counted. */
+struct counted {
+    const struct batch *batch;
+    const struct sequence *sequence;
+    size_t tile_rows;
+};
+
+static void count_tile(const void *argument, size_t index, unsigned lane)
+{
+    const struct counted *counted = argument;
+    const struct batch *batch = counted->batch;
+    const struct sequence *s = counted->sequence;
+    const struct pattern_rule *pattern = sparse_pattern(batch->extent.rules);
+    const size_t first = index * counted->tile_rows;
+    struct pattern_reader *reader = pattern
+                                        ? pattern_reader_init(pattern, batch->extent.rules->layer, s->input->key_length,
+                                                              batch->readers + lane * batch->reader_bytes)
+                                        : NULL;
+    for (size_t row = first; row < size_min(first + counted->tile_rows, s->n_queries); row++)
+        batch->kept_heads.row_keys[s->query_start + row] = (uint32_t)count_allowed(s, row, reader);
+}
+
+static bool count_keys_of_rows(const struct batch *batch, struct work *work)
+{
+    const struct pattern_rule *pattern = sparse_pattern(batch->extent.rules);
+    for (size_t i = 0; i < batch->extent.n_sequences; i++) {
+        const struct sequence *s = &batch->sequences[i];
+        const size_t n_keys = s->input->key_length;
+        const struct counted counted = {batch, s, pattern ? plan_read_rows(pattern, n_keys) : BLOCK_ROWS};
+        const double masked = s->n_queries > 0 && sequence_allowed(s, 0) ? (double)n_keys : 1;
+        const double flop = masked * (double)s->n_queries + (pattern ? plan_flop(pattern, s->n_queries, n_keys) : 0);
+        if (!work_split(work, (s->n_queries + counted.tile_rows - 1) / counted.tile_rows, flop, count_tile, &counted))
+            return false;
+    }
+    return true;
+}
+
 /* The factor of a row's values in the mean over rows; 0: it is left out. */
-static double row_factor(const struct batch *batch, const struct sequence *s, size_t row, struct pattern_reader *reader)
+static double row_factor(const struct batch *batch, const struct sequence *s, size_t row)
 {
     if (batch->kept_heads.by_norm)
         return batch->kept_heads.row_values[(s->query_start + row) * batch->layer->shape.num_heads] !=
                KEEP_HEADS_LEFT_OUT;
-    const size_t n_keys = count_allowed(s, row, reader);
+    const uint32_t n_keys = batch->kept_heads.row_keys[s->query_start + row];
     if (!batch->kept_heads.by_entropy)
         return n_keys > 0;
     return n_keys > 1 ? 1 / log((double)n_keys) : 0;
@@ -155,12 +186,9 @@ static void measure_sequence(const struct batch *batch, const struct sequence *s
     const bool entropy = batch->kept_heads.by_entropy;
     size_t n_rows = 0;
     memset(m->values, 0, num_heads * sizeof *m->values);
-    if (m->reader_memory)
-        m->reader = pattern_reader_init(&batch->extent.rules->pattern, batch->extent.rules->layer, s->input->key_length,
-                                        m->reader_memory);
     for (size_t row = 0; row < s->n_queries; row++) {
         const float *values = batch->kept_heads.row_values + (s->query_start + row) * num_heads;
-        const double factor = row_factor(batch, s, row, m->reader);
+        const double factor = row_factor(batch, s, row);
         if (factor == 0)
             continue;
         n_rows++;
@@ -203,6 +231,8 @@ bool batch_choose_heads(const struct batch *batch, struct work *work)
     if (batch->kept_heads.by_norm &&
         !work_split(work, (extent->n_queries + BLOCK_ROWS - 1) / BLOCK_ROWS,
                     rows * heads * columns * (2 * (double)shape->d_v + SPLIT_FLOP_PER_FLOAT), measure_norms, batch))
+        return false;
+    if (batch->kept_heads.row_keys && !count_keys_of_rows(batch, work))
         return false;
     return work_split(work, extent->n_sequences, rows * heads * (double)shape->d_v * SPLIT_FLOP_PER_FLOAT,
                       choose_in_sequence, batch);

@@ -7,13 +7,13 @@
 
 #include <string.h>
 
-/* Rows of a unit. */
+/* Rows of a unit where there is no pattern. */
 #define ROWS ((size_t)64)
 
 struct counter {
     const struct forward_input *input;
     const struct pattern_rule *pattern; /* NULL: all keys */
-    size_t units;                       /* of a sequence */
+    size_t units, unit_rows;            /* of a sequence */
     uint32_t *kept; /* [B, key_length + 1] keys before each position that a mask of keys leaves; NULL: no such mask */
     char *readers;  /* [lanes][reader_bytes] */
     size_t reader_bytes;
@@ -28,13 +28,19 @@ static const struct pattern_rule *pattern_of(const struct forward_input *input)
     return low_rank ? NULL : sparse_pattern(rules);
 }
 
+static size_t rows_of_unit(const struct forward_input *input)
+{
+    const struct pattern_rule *pattern = pattern_of(input);
+    return pattern ? plan_read_rows(pattern, input->key_length) : ROWS;
+}
+
 enum { KEPT, READERS, COUNTS, PIECES };
 
 static bool piece_bytes(const struct forward_input *input, unsigned lanes, size_t bytes[PIECES])
 {
     const struct pattern_rule *pattern = pattern_of(input);
     const size_t kept = input->mask_kind == FORWARD_MASK_KEYS ? input->batch : 0;
-    const size_t units = (input->query_length - 1) / ROWS + 1;
+    const size_t units = (input->query_length - 1) / rows_of_unit(input) + 1;
     size_t reader = 0;
     return (!pattern || pattern_reader_bytes(pattern, input->key_length, &reader)) &&
            size_multiply(reader, lanes, &bytes[READERS]) &&
@@ -110,7 +116,7 @@ static void count_unit(const void *argument, size_t unit, unsigned lane)
 {
     const struct counter *counter = argument;
     const struct forward_input *input = counter->input;
-    const size_t sequence = unit / counter->units, first = unit % counter->units * ROWS;
+    const size_t sequence = unit / counter->units, first = unit % counter->units * counter->unit_rows;
     const bool padding = input->self_attention && counter->kept;
     const uint8_t *mask = padding ? input->mask + sequence * input->key_length : NULL;
     struct pattern_reader *reader = counter->pattern
@@ -118,7 +124,7 @@ static void count_unit(const void *argument, size_t unit, unsigned lane)
                                                               counter->readers + lane * counter->reader_bytes)
                                         : NULL;
     double pairs = 0;
-    for (size_t row = first; row < size_min(first + ROWS, input->query_length); row++)
+    for (size_t row = first; row < size_min(first + counter->unit_rows, input->query_length); row++)
         if (!mask || mask[row])
             pairs += (double)count_row(counter, reader, sequence, row);
     counter->counts[unit] = pairs;
@@ -139,8 +145,8 @@ bool forward_pairs(const struct attention_shape *shape, const struct forward_inp
     const size_t used = arena->used;
     const enum low_rank_kind low_rank = input->rules ? input->rules->low_rank.kind : LOW_RANK_NONE;
     size_t bytes[PIECES];
-    struct counter counter = {
-        .input = input, .pattern = pattern_of(input), .units = (input->query_length - 1) / ROWS + 1};
+    struct counter counter = {.input = input, .pattern = pattern_of(input), .unit_rows = rows_of_unit(input)};
+    counter.units = (input->query_length - 1) / counter.unit_rows + 1;
     struct work work = {.parallel = parallel};
     double sum = 0;
     bool complete = true;

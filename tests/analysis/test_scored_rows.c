@@ -37,10 +37,12 @@ START_TEST(random_masks)
         ck_assert(allowed_reader_bytes(in, &bytes));
         ck_assert_int_eq(bytes > 0, in->rules != NULL);
         void *memory = bytes ? aligned_alloc(ARENA_ALIGNMENT, bytes) : NULL;
-        struct allowed_reader reader = allowed_reader_init(in, memory);
         uint8_t *scored = malloc(in->batch * in->query_length);
         size_t count = 0;
-        const size_t said = scored_rows(&reader, scored);
+        size_t said;
+        struct work work = {.parallel = &parallel_serial};
+        ck_assert(scored_rows(in, memory, bytes, &work, scored, &said));
+        struct allowed_reader reader = allowed_reader_init(in, memory);
         for (size_t b = 0; b < in->batch; b++)
             for (size_t i = 0; i < in->query_length; i++) {
                 bool any = false;

@@ -283,6 +283,44 @@ START_TEST(a_map_is_the_full_one_renormalised)
 }
 END_TEST
 
+/* Rows without a key are found in tiles, like all else that takes long: where nobody waits, none is looked for. */
+START_TEST(counting_rows_without_a_key_is_cancelled)
+{
+    enum { QUERIES = 300 };
+    const struct attention_shape shape = {
+        .d_model = 1, .num_heads = 1, .num_kv_heads = 1, .d_k = 1, .d_v = 1, .scale = 1};
+    const struct attention_rules rules = {.pattern = {.kind = PATTERN_BLOCK, .size = 1}, .num_layers = 1};
+    const float query[QUERIES] = {0}, key = 1;
+    const struct forward_input input = {.batch = 1,
+                                        .query_length = QUERIES,
+                                        .key_length = 1,
+                                        .query = query,
+                                        .key = &key,
+                                        .value = &key,
+                                        .rules = &rules},
+                               *inputs[] = {&input};
+    float output[QUERIES];
+    struct error error = {0};
+    ck_assert(engine_init(NULL, &error));
+    struct attention_layer *layer = attention_layer_create(&shape, NULL, &error);
+    ck_assert(layer);
+    struct arena arena = {0};
+    size_t bytes;
+    ck_assert(forward_scratch_bytes(&shape, inputs, 1, 1, &bytes) && arena_reserve(&arena, bytes));
+    for (int cancelled = 0; cancelled < 2; cancelled++) {
+        struct forward_result result = {.output = output, .fully_masked_rows = 7}, *results[] = {&result};
+        struct lanes lanes;
+        lanes_init(&lanes, 1, 1);
+        lanes.cancel_after = cancelled ? 0 : SIZE_MAX;
+        arena_reset(&arena);
+        ck_assert(forward_run(layer, inputs, results, 1, &lanes.parallel, &arena, &error) == !cancelled);
+        ck_assert_uint_eq(result.fully_masked_rows, cancelled ? 0 : QUERIES - 1);
+    }
+    arena_free(&arena);
+    attention_layer_free(layer);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *s = suite_create("engine/sparse");
@@ -293,6 +331,7 @@ Suite *suite(void)
     tcase_add_loop_test(t, company_changes_no_bit, 0, KERNEL_VARIANT_COUNT * PATTERN_KIND_COUNT);
     tcase_add_loop_test(t, a_pattern_that_hides_nothing_has_the_bits_of_none, 0, KERNEL_VARIANT_COUNT);
     tcase_add_loop_test(t, a_map_is_the_full_one_renormalised, 0, KERNEL_VARIANT_COUNT);
+    tcase_add_test(t, counting_rows_without_a_key_is_cancelled);
     suite_add_tcase(s, t);
     return s;
 }
