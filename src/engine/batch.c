@@ -125,6 +125,7 @@ static bool extend(struct batch_extent *extent, size_t n_queries, size_t n_keys)
 static bool measure_input(const struct attention_shape *shape, const struct forward_input *input, unsigned lanes,
                           struct batch_extent *extent)
 {
+    extent->maps |= !input->no_maps;
     extent->separate_keys |= !input->self_attention;
     extent->separate_values |= !input->self_attention && input->value != input->key;
     extent->longest_positions = size_max(extent->longest_positions, input->key_length);

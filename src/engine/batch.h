@@ -53,6 +53,7 @@ struct batch_extent {
     size_t panel_floats;                   /* of the sequences whose panels are shared */
     size_t longest;                        /* rows of keys of a sequence, attended to as they are or not */
     size_t n_approximate;                  /* sequences under nystrom with more tokens than landmarks */
+    bool maps;                             /* any of them may have its maps written */
     bool direct;                           /* one input, no padding: its tensors are the batch */
     bool separate_keys, separate_values;   /* keys are not the queries' rows; values not the keys' */
     bool padded, holes;

@@ -26,6 +26,7 @@ static void split_rules(const struct forward_input *input, struct rule_sets *set
 {
     sets->full_input = sets->maps_input = *input;
     sets->full_input.observed = sets->maps_input.observed = false;
+    sets->maps_input.no_maps = false; /* they are multiplied out here */
     if (!input->rules)
         return;
     sets->full = sets->maps = *input->rules;

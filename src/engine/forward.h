@@ -42,6 +42,7 @@ struct forward_input {
     const uint32_t *position_ids; /* [Tq], or [B, Tq]: where tokens stand for rules.h's position; self-attention only.
                                      NULL: in order */
     bool positions_per_sequence;  /* position_ids has the B axis */
+    bool no_maps;                 /* its result has no attention; under nystrom it then takes far less memory */
     bool observed; /* its weights are shown to the observer of forward_run_observed; it takes more memory */
 };
 

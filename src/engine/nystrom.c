@@ -65,16 +65,18 @@ static bool lay_out(const struct attention_shape *shape, const struct low_rank_r
     l->query_stride = kernel_padded(l->query_stride) + KERNEL_PAD;
     l->heads_stride = kernel_padded(l->heads_stride) + KERNEL_PAD;
     l->n_sets = size_min(pairs, size_max(SET_DOUBLES / (m * m), 1));
-    return floats(rows, l->query_stride, &bytes[QUERY]) && floats(rows, l->query_stride, &bytes[KEY]) &&
-           floats(rows, l->heads_stride, &bytes[MIXED]) && floats(rows, l->heads_stride, &bytes[VALUES]) &&
-           floats(squares, m, &bytes[INVERSES]) &&
-           tensor_bytes((size_t[]){l->n_sets, l->set_doubles}, 2, sizeof(double), &bytes[SETS]) &&
-           floats(shape->d_k, kernel_padded(m), &bytes[LANDMARK_PANELS]) &&
-           floats(m, kernel_padded(m), &bytes[INVERSE_PANELS]) &&
-           floats(shape->d_k, kernel_padded(extent->longest), &bytes[KEY_PANELS]) &&
-           floats(m, batch_tile_stride(extent->longest), &bytes[WEIGHTS]) &&
-           floats(m, kernel_padded(extent->longest), &bytes[WEIGHT_PANELS]) &&
-           nystrom_map_lane_bytes(extent, m, &l->lane_bytes) && size_multiply(lanes, l->lane_bytes, &bytes[MAP_LANES]);
+    if (!floats(rows, l->query_stride, &bytes[QUERY]) || !floats(rows, l->query_stride, &bytes[KEY]) ||
+        !floats(rows, l->heads_stride, &bytes[MIXED]) || !floats(rows, l->heads_stride, &bytes[VALUES]) ||
+        !floats(squares, m, &bytes[INVERSES]) ||
+        !tensor_bytes((size_t[]){l->n_sets, l->set_doubles}, 2, sizeof(double), &bytes[SETS]))
+        return false;
+    return !extent->maps || (floats(shape->d_k, kernel_padded(m), &bytes[LANDMARK_PANELS]) &&
+                             floats(m, kernel_padded(m), &bytes[INVERSE_PANELS]) &&
+                             floats(shape->d_k, kernel_padded(extent->longest), &bytes[KEY_PANELS]) &&
+                             floats(m, batch_tile_stride(extent->longest), &bytes[WEIGHTS]) &&
+                             floats(m, kernel_padded(extent->longest), &bytes[WEIGHT_PANELS]) &&
+                             nystrom_map_lane_bytes(extent, m, &l->lane_bytes) &&
+                             size_multiply(lanes, l->lane_bytes, &bytes[MAP_LANES]));
 }
 
 bool nystrom_bytes(const struct attention_shape *shape, const struct low_rank_rule *rule,

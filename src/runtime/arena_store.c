@@ -25,6 +25,10 @@ _Static_assert(ARENA_ALIGNMENT == 64, "the first class");
  * it. A small request pays for its own size and may last: a slow upload must not hold the memory of a large answer. */
 #define FREELY_BYTES ((size_t)64 << 10)
 
+/* More than that is not touched at once: it takes a while, in which nobody asks whether the job is still wanted, and
+ * the lanes that will use it can do so together. */
+#define TOUCHED_BYTES ((size_t)64 << 20)
+
 /* Sizes from 2^6 to the end of size_t. */
 #define FIRST_OCTAVE 6
 #define SIZE_BITS    ((unsigned)(8 * sizeof(size_t)))
@@ -128,7 +132,8 @@ static bool take(struct arena_store *store, size_t bytes, bool touched, struct a
             taken = unlink_spare(store, class, &store->lists[class])->arena;
         pthread_mutex_unlock(&store->mutex);
         const size_t reserved = class_bytes(wanted);
-        if (!(touched ? arena_reserve_touched(&taken, reserved, bytes) : arena_reserve(&taken, reserved))) {
+        if (!(touched ? arena_reserve_touched(&taken, reserved, size_min(bytes, TOUCHED_BYTES))
+                      : arena_reserve(&taken, reserved))) {
             arena_store_put(store, &taken);
             return false;
         }

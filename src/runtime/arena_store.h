@@ -31,8 +31,8 @@ void arena_store_free(struct arena_store *store);
  * up to an eighth larger than asked; among spare ones that differ by less than an eighth the one used last. False when
  * there is no memory to be had; *arena is then untouched. `bytes` 0: no memory at all. */
 bool arena_store_take(struct arena_store *store, size_t bytes, struct arena *arena);
-/* The same for what will be written whole: memory that is new is touched at once, which in small pages costs half of
- * what faults one by one do. */
+/* The same for what will be written whole: of memory that is new the first 64 MiB are touched at once, which in small
+ * pages costs half of what faults one by one do. */
 bool arena_store_take_touched(struct arena_store *store, size_t bytes, struct arena *arena);
 
 /* Resets the arena and takes it over; *arena is zero afterwards. It may have been regrown, and may be without memory.

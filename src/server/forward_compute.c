@@ -28,6 +28,7 @@ static bool run_forward(struct forward_job *const *jobs, size_t count, bool obse
     size_t observing = 0;
     bool computed;
     for (size_t i = 0; i < count; i++) {
+        jobs[i]->input.no_maps = !jobs[i]->result.attention;
         inputs[i] = &jobs[i]->input;
         results[i] = &jobs[i]->result;
         sums[i] = &jobs[i]->live.sums;
@@ -58,6 +59,7 @@ static bool run_compared(struct forward_job *job, const struct parallel *paralle
 {
     const struct attention_layer *full = full_layer(job);
     struct forward_scratch scratch;
+    job->input.no_maps = !job->result.attention;
     const bool counted =
         forward_compare_bytes(job->shape, attention_layer_shape(full), &job->input, parallel->lanes, &scratch.bytes);
     if (!forward_job_take_scratch(job, counted, &scratch, error))

@@ -46,7 +46,9 @@ static void check_problem(struct random *random, struct problem *p, const struct
     require_same_bits(p, &got, &split, "observed");
     p->input.observed = false;
     struct answer output_only = {.output = bare.output};
+    p->input.no_maps = random_chance(random, 0.5);
     run_problem(layer, p, &parallel_serial, &output_only);
+    p->input.no_maps = false;
     ck_assert_int_eq(memcmp(bare.output, got.output, answer_sizes(p).n[0] * sizeof(float)), 0);
     answer_free(&got);
     answer_free(&expected);
@@ -167,6 +169,27 @@ static bool is_approximate(const struct problem *p, const struct parallel *paral
     return result.approximate;
 }
 
+/* Nothing of landmarks x tokens is kept where no map is asked for. */
+START_TEST(without_maps_memory_does_not_grow_by_landmarks_and_tokens)
+{
+    enum { LANDMARKS = 512, LENGTH = 8192 };
+    const struct attention_shape shape = {
+        .d_model = 4, .num_heads = 1, .num_kv_heads = 1, .d_k = 4, .d_v = 4, .scale = 0.5f};
+    const struct attention_rules rules = nystrom(LANDMARKS, 6);
+    struct forward_input input = {
+        .batch = 1, .query_length = LENGTH, .key_length = LENGTH, .self_attention = true, .rules = &rules};
+    const struct forward_input *inputs[] = {&input};
+    const size_t panel = (size_t)LANDMARKS * LENGTH * sizeof(float);
+    size_t with, without;
+    ck_assert(forward_scratch_bytes(&shape, inputs, 1, 1, &with));
+    input.no_maps = true;
+    ck_assert(forward_scratch_bytes(&shape, inputs, 1, 1, &without));
+    ck_assert_uint_ge(with, without + 2 * panel);
+    /* Five matrices of landmarks in float64, their inverse, and rows. */
+    ck_assert_uint_lt(without, 44 * (size_t)LANDMARKS * LANDMARKS + 1024 * (size_t)LENGTH + ((size_t)1 << 20));
+}
+END_TEST
+
 START_TEST(says_whether_maps_are_approximate)
 {
     if (!choose_variant(_i))
@@ -224,6 +247,7 @@ Suite *suite(void)
     tcase_add_loop_test(t, many_landmarks_are_within_the_bound, 0, KERNEL_VARIANT_COUNT);
     tcase_add_loop_test(t, few_tokens_are_exact, 0, KERNEL_VARIANT_COUNT);
     tcase_add_loop_test(t, company_changes_no_bit, 0, KERNEL_VARIANT_COUNT);
+    tcase_add_test(t, without_maps_memory_does_not_grow_by_landmarks_and_tokens);
     tcase_add_loop_test(t, says_whether_maps_are_approximate, 0, KERNEL_VARIANT_COUNT);
     tcase_add_loop_test(t, overflow_becomes_nan, 0, KERNEL_VARIANT_COUNT);
     suite_add_tcase(s, t);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
@@ -363,6 +364,27 @@ START_TEST(threads_share_no_arena)
 }
 END_TEST
 
+#ifdef __linux__
+static bool is_resident(char *at)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    unsigned char state = 0;
+    ck_assert_int_eq(mincore((void *)((uintptr_t)at / page * page), page, &state), 0);
+    return state & 1;
+}
+
+/* Much memory is left to those who use it: touching it takes long, and nobody could end that. */
+START_TEST(much_is_not_touched_at_once)
+{
+    struct arena arena;
+    ck_assert(arena_store_take_touched(store, 512 * MIB, &arena));
+    ck_assert(is_resident(arena.base + 63 * MIB));
+    ck_assert(!is_resident(arena.base + 500 * MIB));
+    arena_free(&arena);
+}
+END_TEST
+#endif
+
 Suite *suite(void)
 {
     Suite *s = suite_create("arena_store");
@@ -382,6 +404,9 @@ Suite *suite(void)
     tcase_add_test(t, many_small_ones_go_until_few_are_left);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     tcase_add_test(t, what_expires_goes_back_to_the_system);
+#endif
+#ifdef __linux__
+    tcase_add_test(t, much_is_not_touched_at_once);
 #endif
     tcase_add_test(t, threads_share_no_arena);
     suite_add_tcase(s, t);
