@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/size.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Blocks from this size on have tiles of their own: a tile of several would see the keys of all. Smaller ones share a
@@ -298,8 +299,10 @@ double plan_flop(const struct pattern_rule *rule, size_t n_queries, size_t n_key
 {
     const double keys = (double)n_keys, queries = (double)n_queries;
     double runs = 2, draws = 0;
-    if (rule->kind == PATTERN_DILATED || rule->kind == PATTERN_STRIDED)
-        runs += keys / (double)(rule->kind == PATTERN_DILATED ? rule->step : rule->size);
+    if (rule->kind == PATTERN_DILATED)
+        runs += fmin(keys / (double)rule->step, 2 * (double)rule->window);
+    if (rule->kind == PATTERN_STRIDED)
+        runs += keys / (double)rule->size;
     if (rule->kind == PATTERN_BIGBIRD) {
         const double n_blocks = keys / (double)rule->size + 1, random_blocks = (double)rule->random_blocks;
         draws = random_blocks < n_blocks ? random_blocks : n_blocks;

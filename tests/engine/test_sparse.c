@@ -283,6 +283,23 @@ START_TEST(a_map_is_the_full_one_renormalised)
 }
 END_TEST
 
+/* Work is refused, and deadlines given up, by what it is said to cost: a few keys a row are few however many there are.
+ */
+START_TEST(a_narrow_dilated_pattern_costs_about_what_a_window_does)
+{
+    const struct attention_shape shape = {
+        .d_model = 8, .num_heads = 1, .num_kv_heads = 1, .d_k = 8, .d_v = 8, .scale = 1};
+    const struct attention_rules dilated = {.pattern = {.kind = PATTERN_DILATED, .window = 3, .step = 2}},
+                                 window = {.pattern = {.kind = PATTERN_WINDOW, .left = 6, .right = 6}};
+    struct forward_input input = {.batch = 1, .query_length = 100000, .key_length = 100000, .self_attention = true};
+    input.rules = &window;
+    const double least = forward_flop(&shape, &input);
+    input.rules = &dilated;
+    ck_assert_double_ge(forward_flop(&shape, &input), least);
+    ck_assert_double_le(forward_flop(&shape, &input), 2 * least);
+}
+END_TEST
+
 /* Rows without a key are found in tiles, like all else that takes long: where nobody waits, none is looked for. */
 START_TEST(counting_rows_without_a_key_is_cancelled)
 {
@@ -331,6 +348,7 @@ Suite *suite(void)
     tcase_add_loop_test(t, company_changes_no_bit, 0, KERNEL_VARIANT_COUNT * PATTERN_KIND_COUNT);
     tcase_add_loop_test(t, a_pattern_that_hides_nothing_has_the_bits_of_none, 0, KERNEL_VARIANT_COUNT);
     tcase_add_loop_test(t, a_map_is_the_full_one_renormalised, 0, KERNEL_VARIANT_COUNT);
+    tcase_add_test(t, a_narrow_dilated_pattern_costs_about_what_a_window_does);
     tcase_add_test(t, counting_rows_without_a_key_is_cancelled);
     suite_add_tcase(s, t);
     return s;
