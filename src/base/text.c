@@ -128,3 +128,13 @@ void text_free(struct text *text)
         free(text->data);
     *text = (struct text){0};
 }
+
+char *text_copy(const char *from, size_t length)
+{
+    char *copy = length < SIZE_MAX ? malloc(length + 1) : NULL;
+    if (!copy)
+        return NULL;
+    memcpy(copy, from, length);
+    copy[length] = '\0';
+    return copy;
+}

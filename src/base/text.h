@@ -59,4 +59,8 @@ const char *text_terminate(struct text *text);
 /* The text is empty and growable afterwards. */
 void text_free(struct text *text);
 
+/* Fresh memory with `length` bytes of `from` and a NUL behind them; NULL when memory ran out. Unlike strndup it does not
+ * look for a NUL in them, so that none need stand behind. */
+char *text_copy(const char *from, size_t length);
+
 #endif

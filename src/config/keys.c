@@ -3,6 +3,7 @@
 #include "config/keys.h"
 
 #include "base/http_url.h"
+#include "base/text.h"
 #include "config/excerpt.h"
 #include "config/listen_address.h"
 #include "config/origin.h"
@@ -113,7 +114,7 @@ void config_key_variable(const struct config_key *key, char *variable)
 static bool replace_string(char **place, const char *text, size_t length, struct error *error)
 {
     char *copy = NULL;
-    if (text && !(copy = strndup(text, length)))
+    if (text && !(copy = text_copy(text, length)))
         return error_out_of_memory(error);
     free(*place);
     *place = copy;

@@ -1,12 +1,14 @@
 /* Owns its strings. Lists are short (tens), so each addition makes its own room. */
 #include "config/string_list.h"
 
+#include "base/text.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 bool string_list_add(struct string_list *list, const char *text, size_t length)
 {
-    char *copy = strndup(text, length);
+    char *copy = text_copy(text, length);
     char **items = copy ? reallocarray(list->items, list->count + 1, sizeof *items) : NULL;
     if (!items) {
         free(copy);

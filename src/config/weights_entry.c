@@ -1,6 +1,7 @@
 /* Reads one weight set's entry: which keys its source takes, their values, and whether they agree. One thread. */
 #include "config/weights_entry.h"
 
+#include "base/text.h"
 #include "config/excerpt.h"
 #include "config/value.h"
 #include "config/weights_keys.h"
@@ -184,7 +185,7 @@ static bool read_text_key(struct entry *entry, const struct weights_key *key, co
         return !stopped;
     if (!document_skip(document, &begin, &end))
         return false;
-    *member = (struct weights_text){.text = strndup(begin, (size_t)(end - begin)),
+    *member = (struct weights_text){.text = text_copy(begin, (size_t)(end - begin)),
                                     .length = (size_t)(end - begin),
                                     .line = document_line(document, begin)};
     if (!member->text)

@@ -135,6 +135,18 @@ START_TEST(sizes_do_not_overflow)
 }
 END_TEST
 
+START_TEST(copies_read_no_byte_behind)
+{
+    const char text[5] = {'a', 'b', '\0', 'c', 'd'}; /* no NUL behind */
+    char *copy = text_copy(text, sizeof text);
+    ck_assert_ptr_nonnull(copy);
+    ck_assert_mem_eq(copy, text, sizeof text);
+    ck_assert_int_eq(copy[sizeof text], '\0');
+    free(copy);
+    ck_assert_ptr_null(text_copy(text, SIZE_MAX));
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *s = suite_create("text");
@@ -146,6 +158,7 @@ Suite *suite(void)
     tcase_add_test(c, json_strings_read_back);
     tcase_add_test(c, utf8_is_strict);
     tcase_add_test(c, sizes_do_not_overflow);
+    tcase_add_test(c, copies_read_no_byte_behind);
     suite_add_tcase(s, c);
     return s;
 }
