@@ -219,10 +219,15 @@ static size_t best_left(const double *values, size_t num_heads, const uint8_t *u
 
 void keep_heads_choose(const struct keep_heads_rule *rule, const double *values, size_t num_heads, uint8_t *used)
 {
+    /* Numbers that are stored may be so large that their sum is not finite though they are. */
+    const double unit = 1 / (double)num_heads;
     double total = 0, share = 0;
-    for (size_t head = 0; head < num_heads; head++)
-        total += values[head];
-    if (!isfinite(total) || (rule->kind == KEEP_MASS && !(total > 0))) {
+    bool finite = true;
+    for (size_t head = 0; head < num_heads; head++) {
+        total += values[head] * unit;
+        finite &= isfinite(values[head]) != 0;
+    }
+    if (!finite || (rule->kind == KEEP_MASS && !(total > 0))) {
         memset(used, 1, num_heads);
         return;
     }
@@ -234,7 +239,7 @@ void keep_heads_choose(const struct keep_heads_rule *rule, const double *values,
     for (size_t n = 0; n < num_heads; n++) {
         const size_t best = best_left(values, num_heads, used);
         used[best] = 1;
-        share += values[best];
+        share += values[best] * unit;
         if (rule->kind == KEEP_COUNT ? n + 1 == rule->count : share / total >= rule->mass - 1e-6)
             break;
     }

@@ -412,6 +412,8 @@ START_TEST(choices_are_exact)
         {{.kind = KEEP_MASS, .mass = 0.5}, {1, 2, 5, 2}, "0010"},
         {{.kind = KEEP_MASS, .mass = 0.7}, {1, 2, 5, 2}, "0110"}, /* 0.7 itself */
         {{.kind = KEEP_MASS, .mass = 1}, {1, 2, 5, 0}, "1110"},
+        {{.kind = KEEP_MASS, .mass = 0.4}, {1e308, 1e308, 1.5e308, 1e308}, "1010"}, /* the sum is not finite */
+        {{.kind = KEEP_COUNT, .count = 1}, {1e308, 1e308, 1.5e308, 1e308}, "0010"},
         {{.kind = KEEP_MASS, .mass = 0.1}, {0, 0, 0, 0}, "1111"},
         {{.kind = KEEP_ENTROPY_BELOW, .entropy_below = 0.5}, {0.4, 0.5, 0.6, 0}, "1101"},
         {{.kind = KEEP_ENTROPY_BELOW, .entropy_below = 0.5}, {0.9, 0.8, 0.8, 1}, "0100"},
