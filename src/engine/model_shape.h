@@ -9,6 +9,7 @@
 #ifndef ATTND_ENGINE_MODEL_SHAPE_H
 #define ATTND_ENGINE_MODEL_SHAPE_H
 
+#include "engine/activation.h"
 #include "engine/attention.h"
 #include "engine/rules.h"
 
@@ -34,8 +35,6 @@ struct norm_shape {
     X(FFN_GEGLU, "geglu", ACTIVATION_GELU, true)                \
     X(FFN_GEGLU_TANH, "geglu_tanh", ACTIVATION_GELU_TANH, true) \
     X(FFN_SWIGLU, "swiglu", ACTIVATION_SILU, true)
-
-enum activation { ACTIVATION_NONE, ACTIVATION_GELU, ACTIVATION_GELU_TANH, ACTIVATION_RELU, ACTIVATION_SILU };
 
 #define FFN_ENUM(code, name, activation, gated) code,
 enum ffn_kind { FFN_KINDS(FFN_ENUM) FFN_KIND_COUNT };

@@ -10,6 +10,7 @@
 #define ATTND_ENGINE_KERNELS_KERNELS_H
 
 #include "base/isa.h"
+#include "engine/activation.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -106,6 +107,20 @@ struct kernels {
     /* In place, rows x_stride apart; the rotation's first row of turns is that of x's first row. */
     void (*rotate)(const struct rotation *rotation, float *x /* [n_rows, n_heads * d_k] */, size_t x_stride,
                    size_t n_rows, size_t n_heads);
+    /* to += from. */
+    void (*add_rows)(float *to /* [n_rows, count] */, size_t to_stride, const float *from /* [n_rows, count] */,
+                     size_t from_stride, size_t n_rows, size_t count);
+
+    /* Each row x becomes (x - mean) / sqrt(variance + eps) * gain + bias, the variance divided by count (Ba et al.
+     * 2016, equation 3); not centred, x / sqrt(mean of x^2 + eps) * gain + bias (Zhang and Sennrich 2019, equation 4).
+     * The sums are float64 over blocks of float32. count is at least 1. Any alignment; to and from may be the same. */
+    void (*normalize)(float *to /* [n_rows, count] */, size_t to_stride, const float *from /* [n_rows, count] */,
+                      size_t from_stride, size_t n_rows, size_t count, bool centred, float eps,
+                      const float *gain /* [count] */, const float *bias /* [count], or NULL: none */);
+    /* Each x becomes activation(x) * factor, in place. Within 4e-7 * |x| of the activation. Any alignment. */
+    void (*activate)(float *rows /* [n_rows, count] */, size_t stride, size_t n_rows, size_t count,
+                     enum activation activation, const float *factor /* [n_rows, count], or NULL: 1 */,
+                     size_t factor_stride);
 };
 
 /* X(identifier, name): the variants built for this processor family, best first. */

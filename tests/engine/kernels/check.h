@@ -17,8 +17,8 @@ typedef void check_function(const struct kernels *k, struct random *random);
 bool check_run(const struct kernels *k, const char *function, check_function *check, uint64_t seed);
 
 /* The checks; each has a line in main.c. */
-check_function check_pack, check_multiply, check_softmax, check_softmax_rows, check_largest, check_scale, check_forward,
-    check_drop, check_multiply_double, check_rotate;
+check_function check_pack, check_multiply, check_softmax, check_softmax_rows, check_largest, check_scale, check_drop,
+    check_multiply_double, check_rotate, check_normalize, check_activate, check_forward;
 
 /* Times every function of every variant that runs here, beside the generic one. */
 void bench(const char *variant, const char *function);

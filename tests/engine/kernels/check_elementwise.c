@@ -1,4 +1,4 @@
-/* scale and scale_rows. */
+/* scale, scale_rows and add_rows. */
 
 #include "check.h"
 
@@ -58,6 +58,27 @@ static void check_scaling_rows(const struct kernels *k, struct random *random, s
     guard_end();
 }
 
+static void check_adding_rows(const struct kernels *k, struct random *random, size_t n_rows, size_t count)
+{
+    const size_t from_stride = count + random_size(random, 0, 3), to_stride = count + random_size(random, 0, 3);
+    check_case("%zu rows of %zu numbers added", n_rows, count);
+    float *from = guard_take("from", n_rows * from_stride * sizeof *from, sizeof *from);
+    float *to = guard_take("to", n_rows * to_stride * sizeof *to, sizeof *to);
+    float *expected = guard_take("the expected numbers", n_rows * to_stride * sizeof *expected, sizeof *expected);
+    for (size_t i = 0; i < n_rows * from_stride; i++)
+        from[i] = (float)random_normal(random);
+    for (size_t i = 0; i < n_rows * to_stride; i++)
+        expected[i] = to[i] = (float)random_normal(random);
+    for (size_t row = 0; row < n_rows; row++)
+        for (size_t i = 0; i < count; i++)
+            expected[row * to_stride + i] += from[row * from_stride + i];
+    guard_read_only(from);
+    k->add_rows(to, to_stride, from, from_stride, n_rows, count);
+    if (memcmp(to, expected, n_rows * to_stride * sizeof *to) != 0)
+        check_fail("not the sums");
+    guard_end();
+}
+
 void check_scale(const struct kernels *k, struct random *random)
 {
     for (enum guard_side side = GUARD_BEHIND; side <= GUARD_BEFORE; side++) {
@@ -68,5 +89,7 @@ void check_scale(const struct kernels *k, struct random *random)
         check_scaling(k, random, 100003, false);
         for (size_t count = 1; count <= 70; count++)
             check_scaling_rows(k, random, random_size(random, 1, 9), count);
+        for (size_t count = 1; count <= 70; count++)
+            check_adding_rows(k, random, random_size(random, 1, 9), count);
     }
 }
