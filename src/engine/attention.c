@@ -6,7 +6,6 @@
 #include "engine/layer.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { MATRICES = 4 };
 
@@ -18,39 +17,22 @@ struct source {
     struct packed_matrix *packed;
 };
 
-static bool add_need(size_t *total, size_t rows, size_t columns)
-{
-    size_t bytes;
-    return tensor_bytes((size_t[]){rows, columns}, 2, sizeof(float), &bytes) && arena_need(total, bytes);
-}
-
 static bool memory_needed(const struct source *sources, size_t *bytes)
 {
     *bytes = 0;
-    for (size_t i = 0; i < MATRICES; i++) {
-        size_t padded;
-        if (!size_add(sources[i].columns, KERNEL_PAD, &padded))
+    for (size_t i = 0; i < MATRICES; i++)
+        if (!packed_matrix_need(sources[i].depth, sources[i].columns, sources[i].bias, bytes))
             return false;
-        padded = kernel_padded(sources[i].columns);
-        if (!add_need(bytes, sources[i].depth, padded) || (sources[i].bias && !add_need(bytes, 1, padded)))
-            return false;
-    }
     return true;
 }
 
 /* The arena holds memory_needed. */
 static void pack_source(const struct source *source, const struct kernels *kernels, struct arena *memory)
 {
-    const size_t padded = kernel_padded(source->columns);
-    float *panels = arena_take(memory, source->depth * padded * sizeof *panels);
-    kernels->pack(source->matrix, source->columns, source->depth, source->columns, panels);
-    float *bias = NULL;
-    if (source->bias) {
-        bias = arena_take(memory, padded * sizeof *bias);
-        memcpy(bias, source->bias, source->columns * sizeof *bias);
-        memset(bias + source->columns, 0, (padded - source->columns) * sizeof *bias);
-    }
-    *source->packed = (struct packed_matrix){source->depth, source->columns, panels, bias};
+    *source->packed = packed_matrix_take(source->depth, source->columns, source->bias, memory);
+    packed_matrix_put_rows(source->packed, kernels, 0, source->depth, source->matrix, source->columns);
+    if (source->bias)
+        packed_matrix_put_bias(source->packed, source->bias);
 }
 
 struct attention_layer *attention_layer_create(const struct attention_shape *shape,

@@ -5,12 +5,7 @@
 #include "base/arena.h"
 #include "engine/attention.h"
 #include "engine/kernels/kernels.h"
-
-struct packed_matrix {
-    size_t depth, columns;
-    const float *panels; /* packed [depth, columns] */
-    const float *bias;   /* [kernel_padded(columns)], zeros behind `columns`; NULL: none */
-};
+#include "engine/packed_matrix.h"
 
 struct attention_layer {
     struct attention_shape shape;
