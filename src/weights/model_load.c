@@ -1,0 +1,244 @@
+/* Loads tensors on a few threads, which take the largest first: one that comes last would leave the others waiting.
+ * Each has buffers of its own; the first error wins. */
+#include "weights/model_load.h"
+
+#include "base/size.h"
+#include "engine/packed_matrix.h"
+#include "weights/model_digest.h"
+
+#include <nettle/sha2.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert(TENSOR_HASH_BYTES == SHA256_DIGEST_SIZE, "a tensor's hash");
+
+/* A piece: what stays in a core's L2 while it is hashed, widened and packed. */
+#define PIECE_NUMBERS ((size_t)128 * 1024)
+
+enum { THREADS_MOST = 16 };
+
+/* A tensor as its file has it: lines of neighbours, rows of it or, where the file has the transpose, columns. */
+struct lines {
+    size_t count, length, stride;
+    bool columns;
+};
+
+struct loading {
+    const struct model_source *source;
+    struct model *model;
+    uint8_t (*hashes)[TENSOR_HASH_BYTES]; /* [model_tensors] */
+    size_t *order;                        /* [n_tensors] indices, the largest tensor first */
+    size_t n_tensors;
+    atomic_size_t next;
+    atomic_bool failed;
+    pthread_mutex_t lock; /* of error */
+    struct error *error;
+};
+
+/* A thread's memory. */
+struct buffers {
+    unsigned char *raw; /* [raw_bytes] as in the file */
+    size_t raw_bytes;
+    float *numbers; /* [n_numbers] */
+    size_t n_numbers;
+};
+
+static const struct tensor_place *place_of(const struct model_source *source, struct tensor_slot slot)
+{
+    return slot.layer == MODEL_ITSELF ? &source->model[slot.slot] : &source->layers[slot.layer][slot.slot];
+}
+
+static struct lines lines_of(const struct tensor_place *place)
+{
+    if (place->column_stride == 1)
+        return (struct lines){place->rows, place->columns, place->row_stride, false};
+    return (struct lines){place->columns, place->rows, place->column_stride, true};
+}
+
+/* Lines to a piece, a multiple of what packing wants. */
+static size_t lines_of_piece(const struct lines *lines)
+{
+    const size_t some = size_max(PIECE_NUMBERS / lines->stride, 1);
+    return lines->columns ? size_max(some / PACKED_COLUMNS, 1) * PACKED_COLUMNS : some;
+}
+
+/* Memory for so many elements in place of `memory`, whose numbers are not kept; NULL when there is none. */
+static void *grown(void *memory, size_t *held, size_t wanted, size_t element)
+{
+    size_t bytes;
+    if (wanted <= *held)
+        return memory;
+    free(memory);
+    *held = 0;
+    memory = size_multiply(wanted, element, &bytes) ? malloc(bytes) : NULL;
+    if (memory)
+        *held = wanted;
+    return memory;
+}
+
+static bool not_finite(const struct tensor_place *place, const struct lines *lines, size_t line, size_t at,
+                       struct error *error)
+{
+    const bool vector = place->rows == 1;
+    char where[64];
+    if (vector)
+        snprintf(where, sizeof where, "[%zu]", at);
+    else
+        snprintf(where, sizeof where, "[%zu, %zu]", line, place->first % lines->stride + at);
+    return error_set(error, ERROR_NOT_FINITE, "tensor \"%s\" holds a number at %s that is not a finite float32",
+                     place->entry->name, where);
+}
+
+/* Lines first .. first + count - 1: hashed, and left in buffers->numbers one behind the other. */
+static bool read_piece(const struct tensor_place *place, const struct lines *lines, size_t first, size_t count,
+                       struct buffers *buffers, struct sha256_ctx *hash, struct error *error)
+{
+    const size_t number = dtype_bytes(place->entry->dtype), span = (count - 1) * lines->stride + lines->length;
+    buffers->raw = grown(buffers->raw, &buffers->raw_bytes, span * number, 1);
+    buffers->numbers = grown(buffers->numbers, &buffers->n_numbers, count * lines->length, sizeof *buffers->numbers);
+    if (!buffers->raw || !buffers->numbers)
+        return error_out_of_memory(error);
+    if (!safetensors_file_read(place->file, place->entry, (place->first + first * lines->stride) * number, buffers->raw,
+                               span * number, error))
+        return false;
+    const bool close = lines->stride == lines->length;
+    const size_t runs = close ? 1 : count, length = close ? count * lines->length : lines->length;
+    for (size_t run = 0; run < runs; run++) {
+        const unsigned char *raw = buffers->raw + run * lines->stride * number;
+        sha256_update(hash, length * number, raw);
+        const size_t finite = dtype_to_f32(place->entry->dtype, raw, buffers->numbers + run * lines->length, length);
+        if (finite < length)
+            return not_finite(place, lines, first + (close ? finite / lines->length : run), finite % lines->length,
+                              error);
+    }
+    return true;
+}
+
+static bool load_tensor(struct loading *loading, size_t index, struct buffers *buffers, struct error *error)
+{
+    const struct tensor_slot slot = model_tensor(&loading->source->shape, index);
+    const struct tensor_place *place = place_of(loading->source, slot);
+    const struct lines lines = lines_of(place);
+    const size_t per_piece = lines_of_piece(&lines);
+    struct sha256_ctx hash;
+    sha256_init(&hash);
+    for (size_t first = 0, count; first < lines.count; first += count) {
+        count = size_min(per_piece, lines.count - first);
+        if (atomic_load_explicit(&loading->failed, memory_order_relaxed) ||
+            !read_piece(place, &lines, first, count, buffers, &hash, error))
+            return false;
+        if (lines.columns)
+            model_put_columns(loading->model, slot, first, count, buffers->numbers, lines.length);
+        else
+            model_put_rows(loading->model, slot, first, count, buffers->numbers, lines.length);
+    }
+    sha256_digest(&hash, TENSOR_HASH_BYTES, loading->hashes[index]);
+    return true;
+}
+
+static void *load_tensors(void *argument)
+{
+    struct loading *loading = argument;
+    struct buffers buffers = {0};
+    struct error error;
+    for (size_t i; (i = atomic_fetch_add(&loading->next, 1)) < loading->n_tensors;) {
+        if (load_tensor(loading, loading->order[i], &buffers, &error))
+            continue;
+        pthread_mutex_lock(&loading->lock);
+        if (!atomic_exchange(&loading->failed, true))
+            *loading->error = error;
+        pthread_mutex_unlock(&loading->lock);
+        break;
+    }
+    free(buffers.raw);
+    free(buffers.numbers);
+    return NULL;
+}
+
+size_t model_load_scratch_bytes(unsigned threads)
+{
+    return threads * PIECE_NUMBERS * (sizeof(double) + sizeof(float)) * 2;
+}
+
+struct sized_tensor {
+    size_t index, numbers;
+};
+
+static int by_size(const void *left, const void *right)
+{
+    const struct sized_tensor *a = left, *b = right;
+    if (a->numbers != b->numbers)
+        return a->numbers < b->numbers ? 1 : -1;
+    return a->index < b->index ? -1 : a->index > b->index;
+}
+
+/* Lists the tensors that are there. */
+static bool put_in_order(struct loading *loading, struct error *error)
+{
+    const struct model_shape *shape = &loading->source->shape;
+    const size_t all = model_tensors(shape);
+    struct sized_tensor *sized = calloc(all, sizeof *sized);
+    loading->order = calloc(all, sizeof *loading->order);
+    loading->hashes = calloc(all, sizeof *loading->hashes);
+    if (!sized || !loading->order || !loading->hashes) {
+        free(sized);
+        return error_out_of_memory(error);
+    }
+    for (size_t i = 0; i < all; i++) {
+        const struct slot_extent extent = model_slot_extent(shape, model_tensor(shape, i));
+        if (extent.rows)
+            sized[loading->n_tensors++] = (struct sized_tensor){i, extent.rows * extent.columns};
+    }
+    qsort(sized, loading->n_tensors, sizeof *sized, by_size);
+    for (size_t i = 0; i < loading->n_tensors; i++)
+        loading->order[i] = sized[i].index;
+    free(sized);
+    return true;
+}
+
+/* A thread that cannot be had leaves its work to the others. */
+static void run_threads(struct loading *loading, unsigned threads)
+{
+    pthread_t helpers[THREADS_MOST];
+    unsigned started = 0;
+    while (started + 1 < threads && started < THREADS_MOST &&
+           pthread_create(&helpers[started], NULL, load_tensors, loading) == 0)
+        started++;
+    load_tensors(loading);
+    while (started > 0)
+        pthread_join(helpers[--started], NULL);
+}
+
+static bool files_unchanged(const struct model_files *files, struct error *error)
+{
+    for (size_t i = 0; i < files->count; i++)
+        if (!safetensors_file_unchanged(&files->files[i], error))
+            return false;
+    return true;
+}
+
+struct model *model_load(const struct model_source *source, unsigned threads, char digest[DIGEST_TEXT_BYTES],
+                         struct error *error)
+{
+    struct loading loading = {.source = source, .error = error};
+    pthread_mutex_init(&loading.lock, NULL);
+    loading.model = model_create(&source->shape, error);
+    if (!loading.model || !put_in_order(&loading, error))
+        goto fail;
+    run_threads(&loading, threads);
+    if (loading.failed || !files_unchanged(&source->files, error))
+        goto fail;
+    model_digest_write(&source->shape, (const uint8_t(*)[TENSOR_HASH_BYTES])loading.hashes, digest);
+    goto done;
+fail:
+    model_free(loading.model);
+    loading.model = NULL;
+done:
+    pthread_mutex_destroy(&loading.lock);
+    free(loading.order);
+    free(loading.hashes);
+    return loading.model;
+}
