@@ -24,12 +24,21 @@ enum forward_mask {
     FORWARD_MASK_PAIRS /* [B, Tq, Tk] */
 };
 
+/* What stands in place of the rows of `query` where a model has embeddings (model_shape.h): one of the three. */
+struct embedding_input {
+    const uint32_t *ids;      /* [B, T], each a row of the token table */
+    const float *embeds;      /* [B, T, width] in place of the token rows */
+    const float *pixels;      /* [B, channels, image_size, image_size]; T is 1 + the number of patches */
+    const uint32_t *type_ids; /* [B, T]; NULL: 0 */
+};
+
 struct forward_input {
     size_t batch, query_length, key_length; /* B, Tq, Tk; all at least 1 */
     bool rank2;                             /* the request had no batch axis (batch is 1): for whoever prints shapes */
     bool self_attention;                    /* query, key and value are the same tensor */
     bool causal;                            /* key j is allowed for query i when j <= i + (Tk - Tq) */
-    const float *query;                     /* [B, Tq, d_model] */
+    const float *query;                     /* [B, Tq, d_model]; unused with an embedding */
+    const struct embedding_input *embedding; /* for models that have one; NULL: query is given. self_attention */
     const float *key, *value; /* [B, Tk, d_model]; may be the same tensor as each other or (self-attention) as query */
     enum forward_mask mask_kind;
     const uint8_t *mask; /* 1 keep, 0 not allowed */
