@@ -345,29 +345,41 @@ bool json_read_integer(struct json_reader *r, int64_t minimum, int64_t maximum, 
     return true;
 }
 
-bool json_skip(struct json_reader *r, const char **begin, const char **end, struct error *error)
+/* Passes one whole value; `remember`: finds the duplicates in its objects. */
+static bool pass_value(struct json_reader *r, bool remember, struct error *error)
 {
     unsigned outside = r->depth;
-    enum json_type type = json_peek(r);
-    const char *first = r->at;
     struct json_key key;
-    for (;; type = json_peek(r)) {
+    for (enum json_type type = json_peek(r);; type = json_peek(r)) {
         bool opens = type == JSON_OBJECT || type == JSON_ARRAY;
         if (!(opens ? enter(r, type == JSON_OBJECT, error) : pass_scalar(r, error)))
             return false;
         enum json_step step = JSON_DONE;
         while (step == JSON_DONE && r->depth > outside)
-            step = r->level[r->depth - 1].is_object ? json_next_member(r, &key, error) : json_next_element(r, error);
-        if (step == JSON_FAILED)
-            return false;
-        if (step == JSON_DONE)
-            break;
+            step = !r->level[r->depth - 1].is_object ? json_next_element(r, error)
+                   : remember                        ? json_next_member(r, &key, error)
+                                                     : names_next_unremembered(r, &key, error);
+        if (step != JSON_ITEM)
+            return step == JSON_DONE;
     }
+}
+
+bool json_skip(struct json_reader *r, const char **begin, const char **end, struct error *error)
+{
+    json_peek(r);
+    const char *first = r->at;
+    if (!pass_value(r, true, error))
+        return false;
     if (begin)
         *begin = first;
     if (end)
         *end = r->at;
     return true;
+}
+
+bool json_ignore(struct json_reader *r, struct error *error)
+{
+    return pass_value(r, false, error);
 }
 
 bool json_finish(struct json_reader *r, struct error *error)

@@ -118,6 +118,10 @@ bool json_read_null(struct json_reader *r, struct error *error);
  */
 bool json_skip(struct json_reader *r, const char **begin, const char **end, struct error *error);
 
+/* Passes one whole value of which nothing is used: its syntax is checked, its members are neither compared nor counted.
+ */
+bool json_ignore(struct json_reader *r, struct error *error);
+
 /* Nothing but white space may follow the document. */
 bool json_finish(struct json_reader *r, struct error *error);
 
