@@ -222,6 +222,10 @@ bool model_files_find(const struct model_files *files, const char *prefix, const
 {
     char old[NAME_BYTES], with_prefix[NAME_BYTES];
     struct model_tensor *first = NULL;
+    if (!prefix) {
+        *found = tensor_named(files, name);
+        return true;
+    }
     const char *const plain[] = {name, older_name(name, old, sizeof old) ? old : NULL};
     for (size_t i = 0; i < 4; i++) {
         const char *tried = plain[i / 2];
@@ -245,7 +249,7 @@ bool model_files_find(const struct model_files *files, const char *prefix, const
 
 const char *model_files_nearest(const struct model_files *files, const char *prefix, const char *name)
 {
-    const size_t length = strlen(prefix);
+    const size_t length = prefix ? strlen(prefix) : 0;
     if (files->tensor_count == 0 || files->tensor_count > MAX_NAMES_COMPARED)
         return NULL;
     const char **names = malloc(files->tensor_count * sizeof *names);
@@ -253,7 +257,7 @@ const char *model_files_nearest(const struct model_files *files, const char *pre
         return NULL;
     for (size_t i = 0; i < files->tensor_count; i++) {
         names[i] = files->tensors[i].entry->name;
-        if (strncmp(names[i], prefix, length) == 0)
+        if (length && strncmp(names[i], prefix, length) == 0)
             names[i] += length;
     }
     const char *nearest = nearest_name(name, names, files->tensor_count);

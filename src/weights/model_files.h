@@ -34,7 +34,8 @@ bool model_files_open(const char *path, struct model_files *files, struct error 
 bool model_files_open_folder(const char *folder, struct model_files *files, struct error *error);
 
 /* The tensor `name`, which the files may have with `prefix` before it, and LayerNorm.gamma or .beta for
- * LayerNorm.weight or .bias. *found is NULL when there is none. False with ERROR_INVALID when there are two. */
+ * LayerNorm.weight or .bias. No `prefix` (NULL): it is called just so. *found is NULL when there is none. False with
+ * ERROR_INVALID when there are two. */
 bool model_files_find(const struct model_files *files, const char *prefix, const char *name,
                       struct model_tensor **found, struct error *error);
 

@@ -35,9 +35,11 @@ static bool does_not_fit(const struct safetensors_entry *entry, const struct ext
         if (length < sizeof words)
             length += (size_t)snprintf(words + length, sizeof words - length, "%s%s", i ? ", " : "", shape[i].words);
     }
-    return error_set_at(error, ERROR_INVALID, "/path", "tensor \"%.200s\" has shape %s, expected %s: [%s]", entry->name,
-                        tensor_shape_text(entry->shape, entry->rank, found, sizeof found),
-                        tensor_shape_text(extents, rank, expected, sizeof expected), words);
+    const bool turned = rank == 2 && entry->rank == 2 && entry->shape[0] == extents[1] && entry->shape[1] == extents[0];
+    return error_set_at(error, ERROR_INVALID, "/path", "tensor \"%.200s\" has shape %s, expected %s: [%s]%s",
+                        entry->name, tensor_shape_text(entry->shape, entry->rank, found, sizeof found),
+                        tensor_shape_text(extents, rank, expected, sizeof expected), words,
+                        turned ? "; it is stored the other way round" : "");
 }
 
 bool tensor_search(struct tensor_search *search, const char *name, const struct extent *shape, unsigned rank,

@@ -15,7 +15,7 @@ struct extent {
 
 struct tensor_search {
     const struct model_files *files;
-    const char *prefix; /* that names may have in the files; "" for none */
+    const char *prefix; /* as model_files_find takes it */
     struct text missing;
     size_t missing_count, missing_listed;
 };

@@ -28,7 +28,7 @@ void model_folder_make(void)
     require(mkdtemp(folder) != NULL, folder);
 }
 
-void model_folder_remove(void)
+void model_folder_empty(void)
 {
     DIR *entries = opendir(folder);
     require(entries != NULL, folder);
@@ -36,6 +36,11 @@ void model_folder_remove(void)
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
             unlinkat(dirfd(entries), entry->d_name, 0);
     closedir(entries);
+}
+
+void model_folder_remove(void)
+{
+    model_folder_empty();
     rmdir(folder);
 }
 

@@ -27,6 +27,8 @@ struct model_file {
 /* The folder, for a suite's unchecked fixture: one at a time. */
 void model_folder_make(void);
 void model_folder_remove(void);
+/* Removes the files in it. */
+void model_folder_empty(void);
 /* A file's path in it; fresh memory. */
 char *model_folder_path(const char *name);
 
