@@ -6,6 +6,7 @@
 #include <check.h>
 #include <math.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,6 +34,17 @@ char *model_digest_entry(const char *name, const char *member)
 {
     const json_t *value = json_object_get(json_object_get(json_object_get(all(), name), "entry"), member);
     return value ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
+}
+
+char *model_digest_path(const char *name)
+{
+    const json_t *entry = json_object_get(json_object_get(all(), name), "entry");
+    char *relative, *path;
+    if (asprintf(&relative, "models/blocks/%s", json_string_value(json_object_get(entry, "path"))) < 0)
+        abort();
+    path = golden_path(relative);
+    free(relative);
+    return path;
 }
 
 static void near(double got, double want, const char *set, const char *what)

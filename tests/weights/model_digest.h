@@ -14,5 +14,7 @@ void model_digest_check(const struct model_source *source, const char *name);
 
 /* A member of the set's configuration as JSON text in fresh memory; NULL: it has none. */
 char *model_digest_entry(const char *name, const char *member);
+/* The set's file; fresh memory. */
+char *model_digest_path(const char *name);
 
 #endif
