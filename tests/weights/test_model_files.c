@@ -86,7 +86,7 @@ START_TEST(one_file_first)
     ck_assert_uint_eq(files.tensor_count, 1);
     model_files_close(&files);
 
-    make_folder(false);
+    free(make_folder(false));
     write_index("{\"weight_map\": {\"x\": \"a.safetensors\", \"z\": \"b.safetensors\"}}");
     ck_assert_msg(model_files_open_folder(path, &files, &error), "%s", error.message);
     ck_assert_ptr_nonnull(find(&files, "", "y"));
