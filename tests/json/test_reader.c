@@ -362,6 +362,33 @@ START_TEST(skipping_tells_where_the_value_was)
 }
 END_TEST
 
+/* What is ignored may have any number of members, even the same; its syntax is that of JSON. */
+START_TEST(ignoring_checks_the_syntax_only)
+{
+    struct json_reader r;
+    struct error error;
+    char *text = malloc(32 * (JSON_MAX_MEMBERS + 2)), *at = text;
+    at += sprintf(at, "[{");
+    for (int i = 0; i <= JSON_MAX_MEMBERS; i++)
+        at += sprintf(at, "%s\"name%d\": {}", i ? ", " : "", i);
+    at += sprintf(at, "}, {\"a\": 1, \"a\": {\"b\": 1, \"b\": [2]}}, 3, {\"a\": 1 2}]");
+    json_reader_init(&r, text, (size_t)(at - text));
+    ck_assert(json_enter_array(&r, &error));
+    for (size_t i = 0; i < 3; i++) {
+        ck_assert_int_eq(json_next_element(&r, &error), JSON_ITEM);
+        struct json_reader other = r;
+        ck_assert(json_skip(&other, NULL, NULL, &error) == (i == 2));
+        ck_assert(json_ignore(&r, &error));
+        ck_assert_uint_eq(r.depth, 1);
+        ck_assert_uint_eq(r.num_names, 0);
+    }
+    ck_assert_int_eq(json_next_element(&r, &error), JSON_ITEM);
+    ck_assert(!json_ignore(&r, &error));
+    ck_assert_int_eq(error.code, ERROR_NOT_JSON);
+    free(text);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *suite = suite_create("reader");
@@ -375,6 +402,7 @@ Suite *suite(void)
     tcase_add_test(cases, reads_values);
     tcase_add_loop_test(cases, wrong_values_leave_all_as_it_was, 0, sizeof wrong / sizeof *wrong);
     tcase_add_test(cases, skipping_tells_where_the_value_was);
+    tcase_add_test(cases, ignoring_checks_the_syntax_only);
     suite_add_tcase(suite, cases);
     return suite;
 }
