@@ -45,17 +45,18 @@ static bool read_choice(struct json_reader *r, const char *what, const char *con
     return json_error(r, error, ERROR_INVALID, "%s", text);
 }
 
-/* A number that is finite, and not 0, as float32 too. */
-static bool read_positive(struct json_reader *r, double *number, struct error *error)
+/* A number that float32 holds, above 0 unless `any`. */
+static bool read_number(struct json_reader *r, bool any, double *number, struct error *error)
 {
     double value;
     json_peek(r);
     const char *before = r->at;
     if (!json_read_double(r, &value, error))
         return false;
-    if (!(value > 0) || value > (double)FLT_MAX) {
+    if (fabs(value) > (double)FLT_MAX || !(any || value > 0)) {
         r->at = before;
-        return json_error(r, error, ERROR_INVALID, "expected a number above 0 that float32 holds, got %g", value);
+        return json_error(r, error, ERROR_INVALID, "expected a number%s that float32 holds, got %g",
+                          any ? "" : " above 0", value);
     }
     *number = value;
     return true;
@@ -97,7 +98,7 @@ static bool norm_bias(struct json_reader *r, void *context, struct error *error)
 
 static bool norm_eps(struct json_reader *r, void *context, struct error *error)
 {
-    return read_positive(r, &((struct block_norm *)context)->eps, error);
+    return read_number(r, false, &((struct block_norm *)context)->eps, error);
 }
 
 bool block_norm_read(struct json_reader *r, struct block_norm *norm, struct error *error)
@@ -294,21 +295,8 @@ static bool read_causal(struct json_reader *r, void *context, struct error *erro
 static bool read_scale(struct json_reader *r, void *context, struct error *error)
 {
     struct block_layer *layer = context;
-    double scale;
-    layer->has_scale = false;
-    if (is_null(r))
-        return true;
-    json_peek(r);
-    const char *before = r->at;
-    if (!json_read_double(r, &scale, error))
-        return false;
-    if (fabs(scale) > (double)FLT_MAX) {
-        r->at = before;
-        return json_error(r, error, ERROR_INVALID, "scale %g is not a finite float32", scale);
-    }
-    layer->scale = scale;
-    layer->has_scale = true;
-    return true;
+    layer->has_scale = !is_null(r);
+    return !layer->has_scale || read_number(r, true, &layer->scale, error);
 }
 
 struct block_layer block_layer_default(void)
@@ -347,7 +335,7 @@ EMBEDDING_MEMBER(projection_b)
 
 static bool embedding_scale(struct json_reader *r, void *context, struct error *error)
 {
-    return read_positive(r, &((struct block_embeddings *)context)->scale, error);
+    return read_number(r, false, &((struct block_embeddings *)context)->scale, error);
 }
 
 static bool embedding_offset(struct json_reader *r, void *context, struct error *error)

@@ -79,13 +79,9 @@ bool huggingface_source_open(const char *folder, struct model_source *source, st
     if (!read_config(folder, &config, error) || !model_files_open_folder(folder, &opened.files, error))
         goto fail;
     build.search = (struct tensor_search){.files = &opened.files, .prefix = config.prefix};
-    if (!prepare(&build) || !fill(&build) || !tensor_search_finish(&build.search, error))
+    if (!prepare(&build) || !fill(&build) || !tensor_search_finish(&build.search, error) ||
+        !model_source_list_unused(&opened, error))
         goto fail;
-    model_files_unused(&opened.files, &opened.unused);
-    if (opened.unused.failed) {
-        error_out_of_memory(error);
-        goto fail;
-    }
     *source = opened;
     done = true;
 fail:

@@ -30,6 +30,9 @@ struct model_source {
 bool model_source_make_layers(struct model_source *source, size_t num_layers, struct layer_shape **layers,
                               struct error *error);
 
+/* Fills `unused`, once all tensors were searched. ERROR_OUT_OF_MEMORY. */
+bool model_source_list_unused(struct model_source *source, struct error *error);
+
 /* Closes the files too. An empty or half-built source is fine. */
 void model_source_free(struct model_source *source);
 
