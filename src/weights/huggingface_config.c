@@ -116,9 +116,6 @@ static bool make_ffn(struct huggingface_reading *reading, struct error *error)
 #undef FFN_ROW
     };
     const enum huggingface_type type = reading->config.type;
-    if (type == HUGGINGFACE_ESM && reading->activation != ACTIVATION_GELU)
-        return error_set(error, ERROR_INVALID,
-                         "\"hidden_act\" of model_type esm is not gelu, and no other is implemented");
     if (type == HUGGINGFACE_T5 && ((reading->has_dense && reading->dense_activation != reading->activation) ||
                                    (reading->has_gated && reading->dense_gated != reading->gated)))
         return error_set(error, ERROR_INVALID,

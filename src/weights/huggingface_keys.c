@@ -23,6 +23,7 @@ enum key_kind {
     KEY_NUMBER,  /* above 0 */
     KEY_BOOL,
     KEY_ACTIVATION,
+    KEY_GELU,
     KEY_TRUE, /* no other value is implemented */
     KEY_FALSE,
     KEY_ABSOLUTE,
@@ -54,7 +55,7 @@ static const struct {
     {"max_position_embeddings", BERTS | BIT(DISTIL) | BIT(ESM), KEY_SIZE, CONFIG(positions), BERTS | BIT(DISTIL)},
     {"type_vocab_size", BERTS, KEY_SIZE, CONFIG(types), BERTS},
     {"layer_norm_eps", BERTS | BIT(VIT) | BIT(ESM), KEY_NUMBER, CONFIG(eps), 0},
-    {"hidden_act", USUAL, KEY_ACTIVATION, AT(activation), 0},
+    {"hidden_act", USUAL & ~BIT(ESM), KEY_ACTIVATION, AT(activation), 0},
     {"position_embedding_type", BERTS, KEY_ABSOLUTE, 0, 0},
     {"is_decoder", BERTS, KEY_BOOL, CONFIG(is_decoder), 0},
     {"pad_token_id", ROBERTAS | BIT(ESM), KEY_NATURAL, CONFIG(padding_id), 0},
@@ -106,6 +107,7 @@ static const struct {
     {"num_channels", BIT(VIT), KEY_SIZE, CONFIG(channels), ALL},
     {"qkv_bias", BIT(VIT), KEY_BOOL, CONFIG(qkv_bias), 0},
 
+    {"hidden_act", BIT(ESM), KEY_GELU, 0, 0}, /* it computes no other, whatever this says */
     {"position_embedding_type", BIT(ESM), KEY_POSITION, CONFIG(rotary), 0},
     {"emb_layer_norm_before", BIT(ESM), KEY_BOOL, CONFIG(norm_before), 0},
     {"token_dropout", BIT(ESM), KEY_BOOL, CONFIG(token_dropout), 0},
@@ -153,6 +155,18 @@ static bool find_activation(const char *name, enum activation *activation)
             return true;
         }
     return false;
+}
+
+static bool read_gelu(struct json_reader *r, struct error *error)
+{
+    struct json_key word;
+    char shown[NAMES_SHOWN_BYTES];
+    if (!read_word(r, &word, shown, error))
+        return false;
+    if (!json_key_is(&word, "gelu"))
+        return json_error(r, error, ERROR_INVALID,
+                          "the activation \"%s\" is not implemented for this model_type; expected gelu", shown);
+    return json_ignore(r, error);
 }
 
 static bool read_activation(struct json_reader *r, enum activation *activation, struct error *error)
@@ -300,6 +314,8 @@ static bool read_value(struct huggingface_reading *reading, size_t row, struct e
         return json_read_bool(r, member, error);
     case KEY_ACTIVATION:
         return read_activation(r, member, error);
+    case KEY_GELU:
+        return read_gelu(r, error);
     case KEY_TRUE:
     case KEY_FALSE:
         return read_only(r, keys[row].kind == KEY_TRUE, error);

@@ -76,7 +76,8 @@ bool huggingface_source_open(const char *folder, struct model_source *source, st
     struct huggingface_build build = {.config = &config, .source = &opened, .error = error};
     bool done = false;
 
-    if (!read_config(folder, &config, error) || !model_files_open_folder(folder, &opened.files, error))
+    if (!model_files_is_folder(folder, error) || !read_config(folder, &config, error) ||
+        !model_files_open_folder(folder, &opened.files, error))
         goto fail;
     build.search = (struct tensor_search){.files = &opened.files, .prefix = config.prefix};
     if (!prepare(&build) || !fill(&build) || !tensor_search_finish(&build.search, error) ||

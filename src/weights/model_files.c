@@ -143,6 +143,17 @@ static bool open_shards(const char *folder, const char *text, size_t length, str
     return done;
 }
 
+bool model_files_is_folder(const char *folder, struct error *error)
+{
+    struct stat status;
+    if (stat(folder, &status) != 0)
+        return error_set_at(error, ERROR_IO, "/path", "it cannot be opened: %s", strerror(errno));
+    if (!S_ISDIR(status.st_mode))
+        return error_set_at(error, ERROR_IO, "/path",
+                            "expected a folder with config.json and " ONE_NAME ", found a file");
+    return true;
+}
+
 /* Neither file is there: says so, and what is there instead. */
 static bool no_files(const char *folder, struct error *error)
 {
@@ -150,11 +161,6 @@ static bool no_files(const char *folder, struct error *error)
     char *other = path_in(folder, "pytorch_model.bin");
     const bool pickled = other && stat(other, &status) == 0;
     free(other);
-    if (stat(folder, &status) != 0)
-        return error_set_at(error, ERROR_IO, "/path", "it cannot be opened: %s", strerror(errno));
-    if (!S_ISDIR(status.st_mode))
-        return error_set_at(error, ERROR_IO, "/path",
-                            "expected a folder with config.json and " ONE_NAME ", found a file");
     return error_set_at(error, ERROR_IO, "/path",
                         "the folder has neither " ONE_NAME " nor " SAFETENSORS_INDEX_NAME "%s",
                         pickled ? "; its pytorch_model.bin is not read: save the model again as safetensors" : "");
@@ -172,14 +178,16 @@ bool model_files_open_folder(const char *folder, struct model_files *files, stru
         error_out_of_memory(error);
         goto fail;
     }
-    if (stat(one, &status) == 0 || (errno != ENOENT && errno != ENOTDIR)) {
+    if (!model_files_is_folder(folder, error))
+        goto fail;
+    if (stat(one, &status) == 0 || errno != ENOENT) {
         done = allocate(&opened, 1, error) &&
                (open_next(&opened, strdup(one), ONE_NAME, error) || file_fault(ONE_NAME, error)) &&
                list_tensors(&opened, error);
         goto fail;
     }
     failed = file_read(index, MOST_INDEX_BYTES, &text);
-    if (failed == ENOENT || failed == ENOTDIR) {
+    if (failed == ENOENT) {
         no_files(folder, error);
     } else if (failed == ENOMEM) {
         error_out_of_memory(error);

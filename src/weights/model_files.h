@@ -28,6 +28,9 @@ struct model_files {
 /* One file. Errors as safetensors_file_open. */
 bool model_files_open(const char *path, struct model_files *files, struct error *error);
 
+/* Whether it is a folder at all; ERROR_IO at /path. */
+bool model_files_is_folder(const char *folder, struct error *error);
+
 /* A folder's model.safetensors, or else what its model.safetensors.index.json names. Errors (ERROR_IO,
  * ERROR_BAD_ENCODING, ERROR_INVALID) at /path begin with the file's name: besides those of safetensors_index_read and
  * safetensors_file_open, a tensor in two files, or not in the file that the index says. */

@@ -413,7 +413,7 @@ static const struct bad {
     {"bert", CHANGE("\"gelu\"", "\"tanh\""), {"/hidden_act", "tanh"}},
     {"bert", CHANGE("\"gelu\"", "\"gelu\\u0000\""), {"/hidden_act", "gelu?"}},
     {"llama", CHANGE("\"silu\"", "\"relu\""), {"\"hidden_act\"", "relu", "gate"}},
-    {"esm", CHANGE("\"model_type\"", "\"hidden_act\": \"relu\", \"model_type\""), {"\"hidden_act\"", "esm"}},
+    {"esm", CHANGE("\"model_type\"", "\"hidden_act\": \"relu\", \"model_type\""), {CONFIG ":", "/hidden_act", "\"relu\"", "expected gelu"}},
     {"t5", CHANGE("\"feed_forward_proj\": \"relu\"", "\"feed_forward_proj\": \"gated-relu\""), {"/feed_forward_proj", "gated-relu"}},
     {"t5", CHANGE("\"feed_forward_proj\": \"relu\"", "\"feed_forward_proj\": \"mish\""), {"/feed_forward_proj", "mish"}},
     {"t5", CHANGE("\"dense_act_fn\": \"relu\"", "\"dense_act_fn\": \"silu\""), {"\"dense_act_fn\"", "feed_forward_proj"}},
@@ -489,6 +489,10 @@ START_TEST(no_folder)
     char *path = model_folder_path("nowhere");
     ck_assert(!huggingface_source_open(path, &source, &error));
     ck_assert_int_eq(error.code, ERROR_IO);
+    ck_assert_str_eq(error.message, "it cannot be opened: No such file or directory");
+    model_folder_write("nowhere", "", 0);
+    ck_assert(!huggingface_source_open(path, &source, &error));
+    ck_assert_ptr_nonnull(strstr(error.message, "expected a folder"));
     free(path);
 }
 END_TEST
