@@ -18,8 +18,8 @@ struct model_tensor {
 
 struct model_files {
     struct safetensors_file *files; /* [count], open */
-    char **names;                   /* [count], without a folder */
     size_t count;
+    char **names;                 /* [count], without a folder */
     struct model_tensor *tensors; /* [tensor_count], of all files, by ascending name, each name once */
     size_t tensor_count;
     bool one; /* a file of its own, which the caller's messages name */

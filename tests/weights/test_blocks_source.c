@@ -2,7 +2,7 @@
  * place in the entry. */
 #include "suite.h"
 
-#include "model_digest.h"
+#include "golden_tensors.h"
 #include "model_file.h"
 #include "weights/blocks_source.h"
 
@@ -55,7 +55,7 @@ static const struct blocks_rules rules = {read_position, read_pattern, &rules_re
 
 static struct blocks_text text_of(const char *name, const char *member, char *owned[], size_t *count)
 {
-    char *text = model_digest_entry(name, member);
+    char *text = golden_tensors_entry(name, member);
     if (text)
         owned[(*count)++] = text;
     return (struct blocks_text){text, text ? strlen(text) : 0};
@@ -63,7 +63,7 @@ static struct blocks_text text_of(const char *name, const char *member, char *ow
 
 static double number_of(const char *name, const char *member)
 {
-    char *text = model_digest_entry(name, member);
+    char *text = golden_tensors_entry(name, member);
     const double number = text ? strtod(text, NULL) : 0;
     free(text);
     return number;
@@ -71,16 +71,16 @@ static double number_of(const char *name, const char *member)
 
 START_TEST(golden_sets)
 {
-    const char *name = model_digest_name((size_t)_i, true);
+    const char *name = golden_tensors_name((size_t)_i, true);
     struct model_source source;
     struct error error = {0};
     char *owned[8];
     size_t count = 0;
     ck_assert_ptr_nonnull(name);
-    char *layout = model_digest_entry(name, "layout");
+    char *layout = golden_tensors_entry(name, "layout");
     const struct weights_config entry = {
         .source = WEIGHTS_SAFETENSORS,
-        .path = model_digest_path(name),
+        .path = golden_tensors_path(name),
         .layout = layout && strstr(layout, "out_in") ? LAYOUT_OUT_IN : LAYOUT_IN_OUT,
         .d_model = (size_t)number_of(name, "d_model"),
         .num_heads = (size_t)number_of(name, "num_heads"),
@@ -102,7 +102,7 @@ START_TEST(golden_sets)
                   error.message);
     while (count > 0)
         free(owned[--count]); /* nothing points into the texts any more */
-    model_digest_check(&source, name);
+    golden_tensors_check(&source, name);
     ck_assert(!source.causal && source.position.kind == POSITION_NONE);
     model_source_free(&source);
     free(entry.path);
@@ -112,8 +112,8 @@ END_TEST
 
 START_TEST(all_of_them)
 {
-    ck_assert_ptr_nonnull(model_digest_name(SETS - 1, true));
-    ck_assert_ptr_null(model_digest_name(SETS, true));
+    ck_assert_ptr_nonnull(golden_tensors_name(SETS - 1, true));
+    ck_assert_ptr_null(golden_tensors_name(SETS, true));
 }
 END_TEST
 

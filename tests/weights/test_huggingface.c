@@ -3,7 +3,7 @@
 #include "suite.h"
 
 #include "golden_model.h"
-#include "model_digest.h"
+#include "golden_tensors.h"
 #include "model_file.h"
 #include "weights/huggingface_source.h"
 
@@ -22,11 +22,11 @@ START_TEST(tiny_models)
 {
     struct model_source source;
     struct error error = {0};
-    const char *name = model_digest_name((size_t)_i, false);
+    const char *name = golden_tensors_name((size_t)_i, false);
     ck_assert_ptr_nonnull(name);
     char *path = golden_model_path(name);
     ck_assert_msg(huggingface_source_open(path, &source, &error), "%s: %s", name, error.message);
-    model_digest_check(&source, name);
+    golden_tensors_check(&source, name);
     ck_assert(model_files_unchanged(&source.files, &error));
     model_source_free(&source);
     free(path);
@@ -35,8 +35,8 @@ END_TEST
 
 START_TEST(all_of_them)
 {
-    ck_assert_ptr_nonnull(model_digest_name(MODELS - 1, false));
-    ck_assert_ptr_null(model_digest_name(MODELS, false));
+    ck_assert_ptr_nonnull(golden_tensors_name(MODELS - 1, false));
+    ck_assert_ptr_null(golden_tensors_name(MODELS, false));
 }
 END_TEST
 

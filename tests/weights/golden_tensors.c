@@ -1,5 +1,5 @@
 /* Reads golden/models/tensors.json and compares. One thread. */
-#include "model_digest.h"
+#include "golden_tensors.h"
 
 #include "golden.h"
 
@@ -18,7 +18,7 @@ static json_t *all(void)
     return sets;
 }
 
-const char *model_digest_name(size_t index, bool blocks)
+const char *golden_tensors_name(size_t index, bool blocks)
 {
     const char *name;
     json_t *set;
@@ -30,13 +30,13 @@ const char *model_digest_name(size_t index, bool blocks)
     return NULL;
 }
 
-char *model_digest_entry(const char *name, const char *member)
+char *golden_tensors_entry(const char *name, const char *member)
 {
     const json_t *value = json_object_get(json_object_get(json_object_get(all(), name), "entry"), member);
     return value ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
 }
 
-char *model_digest_path(const char *name)
+char *golden_tensors_path(const char *name)
 {
     const json_t *entry = json_object_get(json_object_get(all(), name), "entry");
     char *relative, *path;
@@ -218,7 +218,7 @@ static void check_unused(const struct model_source *source, const json_t *want, 
     free(list);
 }
 
-void model_digest_check(const struct model_source *source, const char *name)
+void golden_tensors_check(const struct model_source *source, const char *name)
 {
     static const char *const slots[] = {
 #define NAME(code, name) [code] = name,
