@@ -117,10 +117,31 @@ static bool read_piece(const struct tensor_place *place, const struct lines *lin
     return true;
 }
 
+/* A tensor that the file has head by head is put together first: no piece of it is whole rows. */
+static bool load_heads(struct loading *loading, size_t index, const struct tensor_place *place, struct error *error)
+{
+    struct sha256_ctx hash;
+    float *whole = reallocarray(NULL, place->rows * place->columns, sizeof *whole); /* [rows, columns] */
+    if (!whole)
+        return error_out_of_memory(error);
+    const bool read = tensor_place_read(place, whole, place->columns, error);
+    if (read) {
+        sha256_init(&hash);
+        sha256_update(&hash, place->rows * place->columns * sizeof *whole, (const uint8_t *)whole);
+        sha256_digest(&hash, TENSOR_HASH_BYTES, loading->hashes[index]);
+        model_put_rows(loading->model, model_tensor(&loading->source->shape, index), 0, place->rows, whole,
+                       place->columns);
+    }
+    free(whole);
+    return read;
+}
+
 static bool load_tensor(struct loading *loading, size_t index, struct buffers *buffers, struct error *error)
 {
     const struct tensor_slot slot = model_tensor(&loading->source->shape, index);
     const struct tensor_place *place = place_of(loading->source, slot);
+    if (place->heads)
+        return load_heads(loading, index, place, error);
     const struct lines lines = lines_of(place);
     const size_t per_piece = lines_of_piece(&lines);
     struct sha256_ctx hash;
@@ -212,14 +233,6 @@ static void run_threads(struct loading *loading, unsigned threads)
         pthread_join(helpers[--started], NULL);
 }
 
-static bool files_unchanged(const struct model_files *files, struct error *error)
-{
-    for (size_t i = 0; i < files->count; i++)
-        if (!safetensors_file_unchanged(&files->files[i], error))
-            return false;
-    return true;
-}
-
 struct model *model_load(const struct model_source *source, unsigned threads, char digest[DIGEST_TEXT_BYTES],
                          struct error *error)
 {
@@ -229,7 +242,7 @@ struct model *model_load(const struct model_source *source, unsigned threads, ch
     if (!loading.model || !put_in_order(&loading, error))
         goto fail;
     run_threads(&loading, threads);
-    if (loading.failed || !files_unchanged(&source->files, error))
+    if (loading.failed || !model_files_unchanged(&source->files, error))
         goto fail;
     model_digest_write(&source->shape, (const uint8_t(*)[TENSOR_HASH_BYTES])loading.hashes, digest);
     goto done;

@@ -2,6 +2,8 @@
 #include "golden_tensors.h"
 
 #include "golden.h"
+#include "weights/model_digest.h"
+#include "weights/model_load.h"
 
 #include <check.h>
 #include <math.h>
@@ -218,6 +220,26 @@ static void check_unused(const struct model_source *source, const json_t *want, 
     free(list);
 }
 
+/* The places are those that the engine wants of a model of this shape, and it is made of them. */
+static void check_load(const struct model_source *source, const char *set)
+{
+    struct error error = {0};
+    char digest[DIGEST_TEXT_BYTES], slot_name[SLOT_NAME_BYTES];
+    for (size_t i = 0; i < model_tensors(&source->shape); i++) {
+        const struct tensor_slot slot = model_tensor(&source->shape, i);
+        const struct slot_extent extent = model_slot_extent(&source->shape, slot);
+        const struct tensor_place *place =
+            slot.layer == MODEL_ITSELF ? &source->model[slot.slot] : &source->layers[slot.layer][slot.slot];
+        ck_assert_msg(extent.rows == place->rows && (extent.rows == 0 || extent.columns == place->columns),
+                      "%s: %s: [%zu, %zu], expected [%zu, %zu]", set, model_slot_name(slot, slot_name), place->rows,
+                      place->columns, extent.rows, extent.columns);
+    }
+    ck_assert(engine_init(NULL, &error));
+    struct model *model = model_load(source, 1, digest, &error);
+    ck_assert_msg(model != NULL, "%s: %s", set, error.message);
+    model_free(model);
+}
+
 void golden_tensors_check(const struct model_source *source, const char *name)
 {
     static const char *const slots[] = {
@@ -241,6 +263,7 @@ void golden_tensors_check(const struct model_source *source, const char *name)
                     slots[slot]);
     check_embeddings(source, json_object_get(want, "embeddings"), name);
     check_norm(&source->shape.final_norm, json_object_get(want, "final_norm"), name, "final_norm");
+    check_load(source, name);
     if (json_object_get(want, "entry")) /* the entry's own rules are its reader's */
         return;
     ck_assert_msg(source->causal == (number(want, "causal") != 0), "%s: causal", name);

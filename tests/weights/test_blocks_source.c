@@ -5,6 +5,7 @@
 #include "golden_tensors.h"
 #include "model_file.h"
 #include "weights/blocks_source.h"
+#include "weights/model_load.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -122,14 +123,29 @@ END_TEST
 static double numbers[64];
 
 static const struct file_tensor tensors[] = {
-    {"q", "F32", 2, {4, 6}, numbers},     {"k", "F32", 2, {4, 6}, numbers},      {"v", "F32", 2, {4, 2}, numbers},
-    {"o", "F32", 2, {2, 4}, numbers},     {"bq", "F32", 1, {6, 0}, numbers},     {"qkv", "F32", 2, {4, 14}, numbers},
-    {"bqkv", "F32", 1, {14, 0}, numbers}, {"q.h0", "F32", 2, {4, 3}, numbers},   {"q.h1", "F32", 2, {4, 3}, numbers + 12},
-    {"bq.h0", "F32", 1, {3, 0}, numbers}, {"bq.h1", "F32", 1, {3, 0}, numbers},  {"up", "F32", 2, {4, 5}, numbers},
-    {"up.1", "F32", 2, {4, 3}, numbers},  {"down", "F32", 2, {5, 4}, numbers},   {"down.1", "F32", 2, {3, 4}, numbers},
-    {"b5", "F32", 1, {5, 0}, numbers},    {"b4", "F32", 1, {4, 0}, numbers},     {"tok", "F32", 2, {7, 4}, numbers},
-    {"wide", "F32", 2, {7, 6}, numbers},  {"pos", "F32", 2, {3, 4}, numbers},    {"proj", "F32", 2, {6, 4}, numbers},
-    {"ints", "I32", 2, {4, 6}, numbers},  {"l.0.\xC3\xA9", "F32", 1, {4, 0}, numbers},
+    {"q", "F32", 2, {4, 6}, numbers},
+    {"k", "F32", 2, {4, 6}, numbers},
+    {"v", "F32", 2, {4, 2}, numbers},
+    {"o", "F32", 2, {2, 4}, numbers},
+    {"bq", "F32", 1, {6, 0}, numbers},
+    {"qkv", "F32", 2, {4, 14}, numbers},
+    {"bqkv", "F32", 1, {14, 0}, numbers},
+    {"q.h0", "F32", 2, {4, 3}, numbers},
+    {"q.h1", "F32", 2, {4, 3}, numbers + 12},
+    {"bq.h0", "F32", 1, {3, 0}, numbers},
+    {"bq.h1", "F32", 1, {3, 0}, numbers},
+    {"up", "F32", 2, {4, 5}, numbers},
+    {"up.1", "F32", 2, {4, 3}, numbers},
+    {"down", "F32", 2, {5, 4}, numbers},
+    {"down.1", "F32", 2, {3, 4}, numbers},
+    {"b5", "F32", 1, {5, 0}, numbers},
+    {"b4", "F32", 1, {4, 0}, numbers},
+    {"tok", "F32", 2, {7, 4}, numbers},
+    {"wide", "F32", 2, {7, 6}, numbers},
+    {"pos", "F32", 2, {3, 4}, numbers},
+    {"proj", "F32", 2, {6, 4}, numbers},
+    {"ints", "I32", 2, {4, 6}, numbers},
+    {"l.0.\xC3\xA9", "F32", 1, {4, 0}, numbers},
     {"l.1.\xC3\xA9", "F32", 1, {4, 0}, numbers},
 };
 
@@ -225,6 +241,16 @@ START_TEST(fused_and_by_head)
     ck_assert_float_eq(number_at(&apart[SLOT_W_Q], 1, 3), 12 + 3);
     ck_assert_float_eq(number_at(&apart[SLOT_B_Q], 0, 4), 1);
     ck_assert(source.shape.layers[1].bias_q && !source.shape.layers[1].bias_k);
+
+    struct error error = {0};
+    char digest[DIGEST_TEXT_BYTES], again[DIGEST_TEXT_BYTES];
+    ck_assert(engine_init(NULL, &error));
+    for (size_t i = 0; i < 2; i++) {
+        struct model *model = model_load(&source, 1, i ? again : digest, &error);
+        ck_assert_msg(model != NULL, "%s", error.message);
+        model_free(model);
+    }
+    ck_assert_str_eq(digest, again);
     model_source_free(&source);
 }
 END_TEST
@@ -282,10 +308,10 @@ END_TEST
 
 START_TEST(embeddings)
 {
-    struct model_source source = open_good(
-        &(struct texts){.layer = "{" PLAIN "}",
-                        .embeddings = "{\"token\": \"wide\", \"scale\": 2, \"projection\": {\"W\": \"proj\", \"b\": \"b4\"}}",
-                        .final_norm = "{\"kind\": \"rms_norm\", \"gain\": \"b4\", \"bias\": \"b4\"}"});
+    struct model_source source = open_good(&(struct texts){
+        .layer = "{" PLAIN "}",
+        .embeddings = "{\"token\": \"wide\", \"scale\": 2, \"projection\": {\"W\": \"proj\", \"b\": \"b4\"}}",
+        .final_norm = "{\"kind\": \"rms_norm\", \"gain\": \"b4\", \"bias\": \"b4\"}"});
     const struct embeddings_shape *e = &source.shape.embeddings;
     ck_assert(e->present && e->projection && e->projection_bias);
     ck_assert_uint_eq(e->vocabulary, 7);
@@ -295,8 +321,8 @@ START_TEST(embeddings)
     ck_assert(source.shape.final_norm.bias);
     model_source_free(&source);
 
-    source = open_good(&(struct texts){.layer = "{" PLAIN "}",
-                                       .embeddings = "{\"token\": \"tok\", \"position\": \"pos\", \"position_offset\": 2}"});
+    source = open_good(&(struct texts){
+        .layer = "{" PLAIN "}", .embeddings = "{\"token\": \"tok\", \"position\": \"pos\", \"position_offset\": 2}"});
     ck_assert_uint_eq(source.shape.embeddings.positions, 3);
     ck_assert_uint_eq(source.shape.embeddings.position_offset, 2);
     ck_assert_float_eq(source.shape.embeddings.scale, 1);
@@ -304,12 +330,24 @@ START_TEST(embeddings)
 }
 END_TEST
 
-#define LAYER(more)      {.layer = "{" PLAIN ", " more "}"}
-#define LAYERS(list)     {.layer = "{" PLAIN "}", .layers = list}
-#define EMBEDDINGS(text) {.layer = "{" PLAIN "}", .embeddings = text}
-#define FINAL(text)      {.layer = "{" PLAIN "}", .final_norm = text}
-#define FFN(members)     LAYER("\"ffn\": {" members "}")
-#define NORM(members)    LAYER("\"norm1\": {" members "}")
+#define LAYER(more)                      \
+    {                                    \
+        .layer = "{" PLAIN ", " more "}" \
+    }
+#define LAYERS(list)                           \
+    {                                          \
+        .layer = "{" PLAIN "}", .layers = list \
+    }
+#define EMBEDDINGS(text)                           \
+    {                                              \
+        .layer = "{" PLAIN "}", .embeddings = text \
+    }
+#define FINAL(text)                                \
+    {                                              \
+        .layer = "{" PLAIN "}", .final_norm = text \
+    }
+#define FFN(members)  LAYER("\"ffn\": {" members "}")
+#define NORM(members) LAYER("\"norm1\": {" members "}")
 
 static const struct block_fault {
     struct texts texts;
@@ -320,29 +358,40 @@ static const struct block_fault {
     {{.layer = "{}"}, "/layer", {"missing \"tensors\""}},
     {{.layer = "{\"tensors\": {}}"}, "/layer/tensors", {"missing \"W_Q\""}},
     {{.layer = "{\"tensors\": {\"W_QKV\": \"qkv\"}}"}, "/layer/tensors", {"missing \"W_O\""}},
-    {{.layer = "{\"tensors\": {\"W_QKV\": \"qkv\", \"W_K\": \"k\", \"W_O\": \"o\"}}"}, "/layer/tensors", {"\"W_K\" may not"}},
+    {{.layer = "{\"tensors\": {\"W_QKV\": \"qkv\", \"W_K\": \"k\", \"W_O\": \"o\"}}"},
+     "/layer/tensors",
+     {"\"W_K\" may not"}},
     {{.layer = "{\"tensors\": {\"W_QKV\": \"q{head}\", \"W_O\": \"o\"}}"}, "/layer/tensors", {"\"W_QKV\"", "{head}"}},
     {{.layer = "{\"tensors\": {\"W_Q\": \"q\", \"W_K\": \"k\", \"W_V\": \"v\", \"W_O\": \"o{head}\"}}"},
-     "/layer/tensors", {"\"W_O\"", "{head}"}},
+     "/layer/tensors",
+     {"\"W_O\"", "{head}"}},
     {{.layer = "{\"tensors\": {\"W_Q\": \"\"}}"}, "/layer/tensors/W_Q", {"got \"\""}},
     {{.layer = "{\"tensors\": {\"W_Q\": 1}}"}, "/layer/tensors/W_Q", {"expected a string"}},
     {{.layer = "{\"tensors\": {\"W_q\": \"q\"}}"}, "/layer/tensors/W_q", {"did you mean \"W_Q\""}},
     {{.layer = "{\"tensors\": {\"W_Q\": \"qq{layer}\", \"W_K\": \"k\", \"W_V\": \"v\", \"W_O\": \"o\"}}"},
-     "/layer/tensors/W_Q", {"no tensor \"qq0\""}},
+     "/layer/tensors/W_Q",
+     {"no tensor \"qq0\""}},
     {{.layer = "{\"tensors\": {\"W_Q\": \"q\", \"W_K\": \"kk\", \"W_V\": \"v\", \"W_O\": \"o\"}}"},
-     "/layer/tensors/W_K", {"no tensor \"kk\"", "did you mean \"k\""}},
+     "/layer/tensors/W_K",
+     {"no tensor \"kk\"", "did you mean \"k\""}},
     {{.layer = "{\"tensors\": {\"W_Q\": \"q\", \"W_K\": \"v\", \"W_V\": \"v\", \"W_O\": \"o\"}}"},
-     "/layer/tensors/W_K", {"\"v\" has shape [4, 2]", "expected [4, 6]", "num_kv_heads * d_k"}},
+     "/layer/tensors/W_K",
+     {"\"v\" has shape [4, 2]", "expected [4, 6]", "num_kv_heads * d_k"}},
     {{.layer = "{\"tensors\": {\"W_Q\": \"q\", \"W_K\": \"ints\", \"W_V\": \"v\", \"W_O\": \"o\"}}"},
-     "/layer/tensors/W_K", {"\"ints\" has dtype I32", "BF16"}},
+     "/layer/tensors/W_K",
+     {"\"ints\" has dtype I32", "BF16"}},
     {{.layer = "{\"tensors\": {\"W_Q\": \"q\", \"W_K\": \"k\", \"W_V\": \"v\", \"W_O\": \"o\", \"b_K\": \"b5\"}}"},
-     "/layer/tensors/b_K", {"[5]", "[6]"}},
+     "/layer/tensors/b_K",
+     {"[5]", "[6]"}},
     {{.layer = "{\"tensors\": {\"W_Q\": \"b4\", \"W_K\": \"k\", \"W_V\": \"v\", \"W_O\": \"o\"}}"},
-     "/layer/tensors/W_Q", {"1 axes", "expected a matrix"}},
+     "/layer/tensors/W_Q",
+     {"1 axes", "expected a matrix"}},
     {{.layer = "{\"tensors\": {\"W_Q\": \"q.h{head}\", \"W_K\": \"q.k{head}\", \"W_V\": \"v\", \"W_O\": \"o\"}}"},
-     "/layer/tensors/W_K", {"no tensor \"q.k0\""}},
+     "/layer/tensors/W_K",
+     {"no tensor \"q.k0\""}},
     {{.layer = "{" PLAIN "}", .d_model = 4, .layout = LAYOUT_OUT_IN},
-     "/layer/tensors/W_Q", {"[4, 6]", "[6, 4]", "the other way round"}},
+     "/layer/tensors/W_Q",
+     {"[4, 6]", "[6, 4]", "the other way round"}},
     {{.layer = "{" PLAIN "}", .d_model = 5}, "/layer/tensors/W_Q", {"[4, 6]", "[5, 6]"}},
     {{.layer = "{" PLAIN "}", .num_layers = 4097}, "/num_layers", {"4097", "1 to 4096"}},
     {LAYER("\"tensors\": {}"), "/layer/tensors", {"twice"}},
@@ -366,8 +415,12 @@ static const struct block_fault {
     {FFN("\"kind\": \"gelu\""), "/layer/ffn", {"missing \"W_1\""}},
     {FFN("\"kind\": \"gelu\", \"W_1\": \"up\""), "/layer/ffn", {"missing \"W_2\""}},
     {FFN("\"kind\": \"swiglu\", \"W_1\": \"up\", \"W_2\": \"down\""), "/layer/ffn", {"missing \"W_gate\""}},
-    {FFN("\"kind\": \"gelu\", \"W_1\": \"up\", \"W_2\": \"down\", \"W_gate\": \"up\""), "/layer/ffn", {"\"W_gate\"", "gated"}},
-    {FFN("\"kind\": \"gelu\", \"W_1\": \"up\", \"W_2\": \"down\", \"b_gate\": \"b5\""), "/layer/ffn", {"\"b_gate\"", "gated"}},
+    {FFN("\"kind\": \"gelu\", \"W_1\": \"up\", \"W_2\": \"down\", \"W_gate\": \"up\""),
+     "/layer/ffn",
+     {"\"W_gate\"", "gated"}},
+    {FFN("\"kind\": \"gelu\", \"W_1\": \"up\", \"W_2\": \"down\", \"b_gate\": \"b5\""),
+     "/layer/ffn",
+     {"\"b_gate\"", "gated"}},
     {FFN("\"kind\": \"none\", \"W_1\": \"up\""), "/layer/ffn", {"none"}},
     {FFN("\"kind\": \"tanh\", \"W_1\": \"up\", \"W_2\": \"down\""), "/layer/ffn/kind", {"\"tanh\""}},
     {FFN("\"kind\": \"gelu\", \"W_1\": \"upp\", \"W_2\": \"down\""), "/layer/ffn/W_1", {"no tensor \"upp\"", "\"up\""}},
@@ -375,12 +428,15 @@ static const struct block_fault {
     {FFN("\"kind\": \"gelu\", \"W_1\": \"down\", \"W_2\": \"up\""), "/layer/ffn/W_1", {"[5, 4]", "[4, 4]"}},
     {FFN("\"kind\": \"gelu\", \"W_1\": \"b5\", \"W_2\": \"up\""), "/layer/ffn/W_1", {"expected a matrix"}},
     {FFN("\"kind\": \"gelu\", \"W_1\": \"up\", \"W_2\": \"down\", \"b_2\": \"b5\""), "/layer/ffn/b_2", {"[5]", "[4]"}},
-    {FFN("\"kind\": \"geglu\", \"W_1\": \"up\", \"W_2\": \"down\", \"W_gate\": \"up.1\""), "/layer/ffn/W_gate", {"[4, 3]", "[4, 5]"}},
+    {FFN("\"kind\": \"geglu\", \"W_1\": \"up\", \"W_2\": \"down\", \"W_gate\": \"up.1\""),
+     "/layer/ffn/W_gate",
+     {"[4, 3]", "[4, 5]"}},
     {LAYERS("{}"), "/layers", {"expected an array"}},
     {LAYERS("[{}]"), "/layers", {"1 layers", "2"}},
     {LAYERS("[{}, {}, {}]"), "/layers/2", {"more than num_layers, 2"}},
     {LAYERS("[{}, []]"), "/layers/1", {"expected an object"}},
-    {LAYERS("[{}, {\"ffn\": {\"kind\": \"relu\", \"W_1\": \"up\", \"W_2\": \"down.1\"}}]"), "/layers/1/ffn/W_2",
+    {LAYERS("[{}, {\"ffn\": {\"kind\": \"relu\", \"W_1\": \"up\", \"W_2\": \"down.1\"}}]"),
+     "/layers/1/ffn/W_2",
      {"[3, 4]", "[5, 4]"}},
     {LAYERS("[{}, {\"pattern\": {\"left\": \"x\"}}]"), "/layers/1/pattern/left", {"got a string"}},
     {LAYERS("[{}, {\"tensors\": {\"W_Q\": \"q\"}}]"), "/layers/1/tensors", {"missing \"W_K\""}},
@@ -390,14 +446,24 @@ static const struct block_fault {
     {EMBEDDINGS("{\"token\": \"b4\"}"), "/embeddings/token", {"expected a matrix"}},
     {EMBEDDINGS("{\"token\": \"tok\", \"position\": \"wide\"}"), "/embeddings/position", {"[7, 6]", "[7, 4]"}},
     {EMBEDDINGS("{\"token\": \"tok\", \"type\": \"q\"}"), "/embeddings/type", {"[4, 6]", "[4, 4]"}},
-    {EMBEDDINGS("{\"token\": \"tok\", \"position\": \"pos\", \"position_offset\": 3}"), "/embeddings/position_offset", {"row 3", "3 rows"}},
+    {EMBEDDINGS("{\"token\": \"tok\", \"position\": \"pos\", \"position_offset\": 3}"),
+     "/embeddings/position_offset",
+     {"row 3", "3 rows"}},
     {EMBEDDINGS("{\"token\": \"tok\", \"position_offset\": 3}"), "/embeddings", {"\"position_offset\""}},
-    {EMBEDDINGS("{\"token\": \"tok\", \"position\": \"pos\", \"position_offset\": 1.5}"), "/embeddings/position_offset", {"1.5"}},
+    {EMBEDDINGS("{\"token\": \"tok\", \"position\": \"pos\", \"position_offset\": 1.5}"),
+     "/embeddings/position_offset",
+     {"1.5"}},
     {EMBEDDINGS("{\"token\": \"tok\", \"scale\": 0}"), "/embeddings/scale", {"above 0"}},
     {EMBEDDINGS("{\"token\": \"tok\", \"projection\": {}}"), "/embeddings/projection", {"missing \"W\""}},
-    {EMBEDDINGS("{\"token\": \"tok\", \"projection\": {\"W\": \"proj\"}}"), "/embeddings/projection/W", {"[6, 4]", "[4, 4]"}},
-    {EMBEDDINGS("{\"token\": \"wide\", \"projection\": {\"W\": \"proj\", \"b\": \"b5\"}}"), "/embeddings/projection/b", {"[5]", "[4]"}},
-    {EMBEDDINGS("{\"token\": \"tok\", \"norm\": {\"kind\": \"rms_norm\", \"gain\": \"b5\"}}"), "/embeddings/norm/gain", {"[5]", "[4]"}},
+    {EMBEDDINGS("{\"token\": \"tok\", \"projection\": {\"W\": \"proj\"}}"),
+     "/embeddings/projection/W",
+     {"[6, 4]", "[4, 4]"}},
+    {EMBEDDINGS("{\"token\": \"wide\", \"projection\": {\"W\": \"proj\", \"b\": \"b5\"}}"),
+     "/embeddings/projection/b",
+     {"[5]", "[4]"}},
+    {EMBEDDINGS("{\"token\": \"tok\", \"norm\": {\"kind\": \"rms_norm\", \"gain\": \"b5\"}}"),
+     "/embeddings/norm/gain",
+     {"[5]", "[4]"}},
     {FINAL("{\"kind\": \"rms_norm\"}"), "/final_norm", {"missing \"gain\""}},
     {FINAL("{\"kind\": \"rms_norm\", \"gain\": \"l.{layer}.x\"}"), "/final_norm/gain", {"no tensor \"l.0.x\""}},
     {FINAL("7"), "/final_norm", {"expected an object"}},
@@ -413,7 +479,8 @@ START_TEST(refused)
     ck_assert_msg(strcmp(error.pointer, fault->pointer) == 0, "%s: %s, expected at %s", error.pointer, error.message,
                   fault->pointer);
     for (size_t i = 0; i < SIZE(fault->words) && fault->words[i]; i++)
-        ck_assert_msg(strstr(error.message, fault->words[i]) != NULL, "\"%s\" is not in: %s", fault->words[i], error.message);
+        ck_assert_msg(strstr(error.message, fault->words[i]) != NULL, "\"%s\" is not in: %s", fault->words[i],
+                      error.message);
 }
 END_TEST
 

@@ -106,7 +106,7 @@ static void open_source(struct made *made, const struct wanted *list, size_t cou
     ck_assert_msg(safetensors_file_open(path, &made->file, &error), "%s", error.message);
     free(path);
     made->source.shape = shape;
-    made->source.files = (struct model_files){&made->file, 1};
+    made->source.files = (struct model_files){.files = &made->file, .count = 1, .one = true};
     made->source.layers = made->places;
     size_t q = 0;
     for (size_t i = 0; i < count; i++) {
