@@ -318,7 +318,7 @@ static void write_maps(const struct block *b)
     const struct forward_result *r = s->result;
     const size_t map_floats = s->input->query_length * s->input->key_length;
     for (size_t place = next_place(r, b->head, 0); place < r->n_maps; place = next_place(r, b->head, place + 1))
-        write_map(b, r->attention + (s->index * r->n_maps + place) * map_floats);
+        write_map(b, r->attention + forward_plane(r, s->index, r->n_maps, place) * map_floats);
 }
 
 void attend_mix(const struct block *b, const struct rows *z)
@@ -350,7 +350,7 @@ static void write_heads(const struct block *b)
     const struct forward_result *r = s->result;
     const size_t d_v = b->batch->layer->shape.d_v, z_stride = kernel_padded(d_v);
     for (size_t place = next_place(r, b->head, 0); place < r->n_maps; place = next_place(r, b->head, place + 1)) {
-        const size_t plane = s->index * r->n_maps + place;
+        const size_t plane = forward_plane(r, s->index, r->n_maps, place);
         for (size_t i = 0; i < b->n_rows; i++) {
             const size_t row = plane * s->input->query_length + sequence_position(s, b->first_row + i);
             memcpy(r->heads + row * d_v, b->lane->z + i * z_stride, d_v * sizeof(float));
@@ -389,7 +389,7 @@ void attend_block(const struct block *b)
     const float gate = dropped ? 0 : head_mask ? head_mask[b->head] : 1;
     /* The output projection does not read the columns of a head that is known to be dropped. */
     const bool gated_wanted =
-        batch->heads.data && (r->output || kept->by_norm) && !(dropped && batch->layer->shape.projected);
+        batch->heads.data && (b->sequence->output_wanted || kept->by_norm) && !(dropped && batch->layer->shape.projected);
     const bool z_wanted = head_wanted || (gated_wanted && gate != 0);
     if (map_wanted || z_wanted || kept->by_rows || b->sequence->observed)
         attend_make_weights(b);

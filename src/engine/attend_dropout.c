@@ -53,7 +53,7 @@ static void drop_row(const struct block *b, size_t sample, size_t i)
 void attend_samples(const struct block *b, float gate)
 {
     const struct dropout_pass *pass = b->batch->dropout;
-    const bool wanted = b->sequence->result->output && gate != 0;
+    const bool wanted = b->sequence->output_wanted && gate != 0;
     const struct rows z = {b->lane->z, kernel_padded(b->batch->layer->shape.d_v)};
     struct block dropped = *b;
     dropped.tile = b->lane->dropped;

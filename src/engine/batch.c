@@ -155,13 +155,13 @@ static bool measure_input(const struct attention_shape *shape, const struct forw
 }
 
 static bool measure(const struct attention_shape *shape, const struct forward_input *const *inputs, size_t count,
-                    unsigned lanes, struct batch_extent *extent)
+                    unsigned lanes, bool between, struct batch_extent *extent)
 {
-    *extent = (struct batch_extent){.lane_tiles = 1, .rules = count > 0 ? inputs[0]->rules : NULL};
+    *extent = (struct batch_extent){.lane_tiles = 1, .between = between, .rules = count > 0 ? inputs[0]->rules : NULL};
     for (size_t i = 0; i < count; i++)
         if (!measure_input(shape, inputs[i], lanes, extent))
             return false;
-    extent->direct = count == 1 && !extent->padded && !position_is_added(extent->rules);
+    extent->direct = count == 1 && !between && !extent->padded && !position_is_added(extent->rules);
     return true;
 }
 
@@ -223,7 +223,7 @@ static bool size_pieces(const struct attention_shape *shape, const struct batch_
         return false;
     if (extent->padded && extent->n_kept == 0)
         bytes[KEPT] = sizeof(uint32_t); /* all is padding: an empty list, but a list */
-    if (!extent->direct &&
+    if (!extent->direct && !extent->between &&
         (!matrix_bytes(extent->n_queries, shape->d_model, &bytes[X_QUERY]) ||
          (extent->separate_keys && !matrix_bytes(extent->n_keys, shape->d_model, &bytes[X_KEY])) ||
          (extent->separate_values && !matrix_bytes(extent->n_keys, shape->d_model, &bytes[X_VALUE]))))
@@ -257,13 +257,13 @@ static bool size_pieces(const struct attention_shape *shape, const struct batch_
                                keep_heads_bytes(shape, extent, lanes, &bytes[KEPT_HEADS])));
 }
 
-bool batch_bytes(const struct attention_shape *shape, const struct forward_input *const *inputs, size_t count,
-                 unsigned lanes, size_t *bytes)
+static bool count_bytes(const struct attention_shape *shape, const struct forward_input *const *inputs, size_t count,
+                        unsigned lanes, bool between, size_t *bytes)
 {
     struct batch_extent extent;
     struct pieces pieces;
     size_t total = 0;
-    if (!measure(shape, inputs, count, lanes, &extent) || !size_pieces(shape, &extent, lanes, &pieces))
+    if (!measure(shape, inputs, count, lanes, between, &extent) || !size_pieces(shape, &extent, lanes, &pieces))
         return false;
     for (size_t i = 0; i < PLAIN_PIECES; i++)
         if (!arena_need(&total, pieces.bytes[i]))
@@ -273,6 +273,18 @@ bool batch_bytes(const struct attention_shape *shape, const struct forward_input
             return false;
     *bytes = total;
     return true;
+}
+
+bool batch_bytes(const struct attention_shape *shape, const struct forward_input *const *inputs, size_t count,
+                 unsigned lanes, size_t *bytes)
+{
+    return count_bytes(shape, inputs, count, lanes, false, bytes);
+}
+
+bool batch_layer_bytes(const struct attention_shape *shape, const struct forward_input *const *inputs, size_t count,
+                       unsigned lanes, size_t *bytes)
+{
+    return count_bytes(shape, inputs, count, lanes, true, bytes);
 }
 
 /* Fills the sequences of one input; *kept moves on over the positions written. */
@@ -285,6 +297,7 @@ static void list_sequences(struct batch *batch, const struct forward_input *inpu
         struct sequence *s = &batch->sequences[first + b];
         *s = (struct sequence){
             .input = input, .result = result, .index = b, .query_start = *query_start, .key_start = *key_start};
+        s->output_wanted = result->output || batch->extent.between;
         s->n_queries = input->query_length;
         s->n_keys = input->key_length;
         if (is_padding_mask(input)) {
@@ -305,9 +318,15 @@ static void list_sequences(struct batch *batch, const struct forward_input *inpu
 }
 
 /* Where the projections read: the caller's tensors, or what batch_gather will copy. */
-static void place_inputs(struct batch *batch, const struct forward_input *first, void *const *memory)
+static void place_inputs(struct batch *batch, const struct forward_input *first, const struct layer_rows *rows,
+                         void *const *memory)
 {
     const size_t d_model = batch->layer->shape.d_model;
+    if (rows) {
+        batch->x_query = batch->x_key = batch->x_value = rows->to;
+        batch->in_query = batch->in_key = batch->in_value = rows->from;
+        return;
+    }
     if (batch->extent.direct) {
         batch->in_query = (struct rows_in){first->query, d_model};
         batch->in_key = first->self_attention ? batch->in_query : (struct rows_in){first->key, d_model};
@@ -322,8 +341,8 @@ static void place_inputs(struct batch *batch, const struct forward_input *first,
     batch->in_value = (struct rows_in){batch->x_value.data, d_model};
 }
 
-static void place_results(struct batch *batch, const struct forward_result *first, bool output_wanted,
-                          void *const *memory, const struct pieces *pieces)
+static void place_results(struct batch *batch, const struct forward_result *first, const struct layer_rows *rows,
+                          bool output_wanted, void *const *memory, const struct pieces *pieces)
 {
     const struct attention_shape *shape = &batch->layer->shape;
     if (shape->projected) {
@@ -346,6 +365,11 @@ static void place_results(struct batch *batch, const struct forward_result *firs
         batch->key = (struct rows_in){batch->projected_key.data, batch->projected_key.stride};
     }
     batch->heads = (struct rows){memory[HEADS], pieces->heads_stride};
+    if (rows) {
+        batch->output = rows->to;
+        batch->output_adds = rows->adds;
+        return;
+    }
     if (!output_wanted) {
         if (!batch->extent.rules || !keep_heads_by_norm(batch->extent.rules))
             batch->heads.data = NULL;
@@ -365,10 +389,17 @@ bool batch_create(struct batch *batch, const struct attention_layer *layer, cons
                   struct forward_result *const *results, size_t count, unsigned lanes, struct arena *arena,
                   struct error *error)
 {
+    return batch_create_layer(batch, layer, inputs, results, count, lanes, NULL, arena, error);
+}
+
+bool batch_create_layer(struct batch *batch, const struct attention_layer *layer,
+                        const struct forward_input *const *inputs, struct forward_result *const *results, size_t count,
+                        unsigned lanes, const struct layer_rows *rows, struct arena *arena, struct error *error)
+{
     *batch = (struct batch){.layer = layer, .heads_per_kv_head = layer->shape.num_heads / layer->shape.num_kv_heads};
     struct pieces pieces;
     void *memory[PIECES] = {0};
-    if (!measure(&layer->shape, inputs, count, lanes, &batch->extent) ||
+    if (!measure(&layer->shape, inputs, count, lanes, rows != NULL, &batch->extent) ||
         !size_pieces(&layer->shape, &batch->extent, lanes, &pieces))
         return error_out_of_memory(error);
     const size_t n_pieces = batch->extent.rules ? PIECES : PLAIN_PIECES;
@@ -391,8 +422,8 @@ bool batch_create(struct batch *batch, const struct attention_layer *layer, cons
         output_wanted |= results[i]->output != NULL;
     }
     if (count > 0) {
-        place_inputs(batch, inputs[0], memory);
-        place_results(batch, results[0], output_wanted, memory, &pieces);
+        place_inputs(batch, inputs[0], rows, memory);
+        place_results(batch, results[0], rows, output_wanted, memory, &pieces);
     }
     attend_divide(batch, lanes);
     if (batch->extent.rules) {

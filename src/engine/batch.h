@@ -22,6 +22,7 @@ struct sequence {
     const uint32_t *kept; /* [n_queries] the positions those rows have in the input, where padding was left out; NULL:
                              all in order */
     bool holes;           /* kept is not one run of neighbours */
+    bool output_wanted;
     /* Attention work (attend.c): its first unit, units of a head, rows of a unit and of a tile of scores at most. A
      * unit of an observed sequence is one tile for each head. */
     size_t first_unit, units_per_head, unit_rows, tile_rows;
@@ -43,6 +44,14 @@ struct rows_in {
     size_t stride;
 };
 
+/* The rows between the layers of a model, all [n_queries, d_model]: attention reads `from` and writes to `to`, or adds
+ * to it. The rows of a batch, in its order: nothing is gathered from the inputs, and no output scattered to results. */
+struct layer_rows {
+    struct rows_in from;
+    struct rows to;
+    bool adds;
+};
+
 /* What the batch measures: all that memory depends on. */
 struct batch_extent {
     size_t n_sequences, n_queries, n_keys; /* sequences; rows in all */
@@ -57,6 +66,7 @@ struct batch_extent {
     bool direct;                           /* one input, no padding: its tensors are the batch */
     bool separate_keys, separate_values;   /* keys are not the queries' rows; values not the keys' */
     bool padded, holes;
+    bool between;                        /* a layer of a model: struct layer_rows */
     const struct attention_rules *rules; /* of all inputs; NULL: none */
     /* Sparse patterns: positions of a sequence's keys at most, padding counted; floats of a tile, 0 without such a
      * pattern; whether any such sequence is observed. */
@@ -70,6 +80,7 @@ struct batch_extent {
 
 struct batch {
     const struct attention_layer *layer;
+    size_t layer_index; /* of its model, for observers */
     size_t heads_per_kv_head;
     struct batch_extent extent;
     struct positions positions;
@@ -89,6 +100,7 @@ struct batch {
     struct rows_in value; /* [n_keys, num_kv_heads * d_v] */
     struct rows heads;    /* [n_queries, num_heads * d_v], after head_mask; data NULL when nobody reads it */
     struct rows output;   /* [n_queries, d_model]; for identity the same as heads */
+    bool output_adds;     /* the output is added to what is there */
     float *panels;        /* [panel_floats] */
     char *lanes;          /* [lanes][lane_bytes] scratch for attend.c */
     size_t lane_bytes;
@@ -118,6 +130,13 @@ bool batch_bytes(const struct attention_shape *shape, const struct forward_input
 bool batch_create(struct batch *batch, const struct attention_layer *layer, const struct forward_input *const *inputs,
                   struct forward_result *const *results, size_t count, unsigned lanes, struct arena *arena,
                   struct error *error);
+
+/* The same of a layer of a model, with projections: its inputs are self-attention, and their tensors are not read. */
+bool batch_layer_bytes(const struct attention_shape *shape, const struct forward_input *const *inputs, size_t count,
+                       unsigned lanes, size_t *bytes);
+bool batch_create_layer(struct batch *batch, const struct attention_layer *layer,
+                        const struct forward_input *const *inputs, struct forward_result *const *results, size_t count,
+                        unsigned lanes, const struct layer_rows *rows, struct arena *arena, struct error *error);
 
 /* The end of the keys that `causal` leaves to row `row` of a sequence, which may lie before the first or behind the
  * last key, and is one further for the next row; without it the last key's, or behind. */
@@ -162,6 +181,12 @@ bool batch_prepare(const struct batch *batch, struct work *work);
 
 /* Copies the kept rows of the inputs into x_*, and zeroes the results of sequences with padding, but maps. */
 bool batch_gather(const struct batch *batch, struct work *work);
+/* The zeroing alone. */
+bool batch_zero_results(const struct batch *batch, struct work *work);
+/* Copies rows of the batch to where they stand in a tensor of each result: to [., Tq, d_model] of a sequence, which it
+ * says by `place`; rows of padding become 0. */
+bool batch_scatter_rows(const struct batch *batch, const struct rows_in *rows,
+                        float *(*place)(const struct sequence *s, size_t d_model), struct work *work);
 /* Copies the projections into the results that want them, before they are turned (position.h). */
 bool batch_scatter_projections(const struct batch *batch, struct work *work);
 /* Copies the output into the results, and the projections, where they are not turned. */
@@ -173,6 +198,13 @@ bool batch_scatter(const struct batch *batch, struct work *work);
 size_t project_unit(const struct attention_layer *layer, bool turned);
 bool batch_project_inputs(const struct batch *batch, struct work *work);
 bool batch_project_output(const struct batch *batch, struct work *work);
+/* to [n_rows, columns] = from matrix, with its bias; added to what is there where `adds`. */
+bool project_rows(const struct kernels *kernels, const struct packed_matrix *matrix, const struct rows_in *from,
+                  const struct rows *to, size_t n_rows, bool adds, struct work *work);
+/* to = activation(from matrix) times (from factor_matrix), which goes through `factor`; factor_matrix NULL: 1. */
+bool project_activated(const struct kernels *kernels, enum activation activation, const struct packed_matrix *matrix,
+                       const struct packed_matrix *factor_matrix, const struct rows_in *from, const struct rows *to,
+                       const struct rows *factor, size_t n_rows, struct work *work);
 
 /* attend.c: softmax(scale * query key^T + bias) value, for every sequence and head. */
 bool batch_attend(const struct batch *batch, struct work *work);

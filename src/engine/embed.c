@@ -197,7 +197,7 @@ bool batch_embed(const struct model *model, const struct batch *batch, void *scr
     if (n_rows == 0)
         return true;
     scratch_floats(shape, n_rows, &row_floats, &patch_floats);
-    embed_bytes(shape, n_rows, &bytes);
+    embed_bytes(&model->shape, n_rows, &bytes);
     struct arena memory = {.base = scratch, .capacity = bytes};
     struct embedding e = {.model = model, .batch = batch, .rows = batch->x_query};
     if (shape->projection)
@@ -212,11 +212,12 @@ bool batch_embed(const struct model *model, const struct batch *batch, void *scr
     const double flop = (double)n_rows * (double)shape->width * SPLIT_FLOP_PER_FLOAT * 2;
     if (!work_split(work, tiles, flop, embed_tile, &e))
         return false;
-    if (e.patches.data && (!project_rows(model->kernels, &model->embeddings.patch,
-                                         &(struct rows_in){e.patches.data, e.patches.stride}, &e.rows, n_rows, work) ||
-                           !work_split(work, tiles, flop, place_tile, &e)))
+    if (e.patches.data &&
+        (!project_rows(model->kernels, &model->embeddings.patch, &(struct rows_in){e.patches.data, e.patches.stride},
+                       &e.rows, n_rows, false, work) ||
+         !work_split(work, tiles, flop, place_tile, &e)))
         return false;
     return !shape->projection ||
            project_rows(model->kernels, &model->embeddings.projection, &(struct rows_in){e.rows.data, e.rows.stride},
-                        &batch->x_query, n_rows, work);
+                        &batch->x_query, n_rows, false, work);
 }

@@ -66,12 +66,21 @@ struct forward_result {
     float *value;     /* [B, num_heads, Tk, d_v]; the same */
     const uint32_t *include_heads; /* [n_maps], each < num_heads; NULL: all heads in order (n_maps = num_heads) */
     size_t n_maps;
+    /* Of a model of many layers: how many layers' tensors (attention, heads, query, key, value) lie side by side, each as
+     * above but for the B axis, which comes first. The pointers are to this layer's. 0: one */
+    size_t n_layers;
     float *output_std;        /* [B, Tq, d_model]: over the samples of dropout; NULL without */
     uint8_t *heads_used;      /* [B, num_heads]: 1 for a head that keep_heads has kept; NULL without */
     size_t fully_masked_rows; /* out: computed query rows that mask, causal and pattern leave no key, once per sequence,
                                  not per head */
     bool approximate;         /* out: the maps need not be distributions over keys (low_rank) */
 };
+
+/* Where the plane of a head, the place-th of `planes`, begins in a tensor of the result, in planes. */
+static inline size_t forward_plane(const struct forward_result *result, size_t sequence, size_t planes, size_t place)
+{
+    return sequence * (result->n_layers ? result->n_layers : 1) * planes + place;
+}
 
 /* Columns of a map: Tk, under linformer its projected keys. */
 static inline size_t forward_map_columns(const struct forward_input *input)

@@ -175,7 +175,7 @@ static void map_tile(const void *argument, size_t index, unsigned lane)
     const struct forward_result *r = s->result;
     const size_t length = s->input->key_length, first = index * NYSTROM_MAP_ROWS,
                  n_rows = size_min(NYSTROM_MAP_ROWS, s->n_queries - first), end = first + n_rows;
-    float *to = r->attention + (s->index * r->n_maps + map->place) * length * length;
+    float *to = r->attention + forward_plane(r, s->index, r->n_maps, map->place) * length * length;
     if (!s->kept) {
         nystrom_map_rows(n->batch, first, n_rows, to + first * length, length, lane);
         return;
@@ -209,7 +209,7 @@ static bool write_map(struct nystrom *n, const struct sequence *s, size_t place,
     const size_t length = s->input->key_length, earlier = earlier_place(r, place);
     const struct map map = {n, place};
     if (earlier < place) {
-        float *maps = r->attention + s->index * r->n_maps * length * length;
+        float *maps = r->attention + forward_plane(r, s->index, r->n_maps, 0) * length * length;
         memcpy(maps + place * length * length, maps + earlier * length * length, length * length * sizeof *maps);
         return true;
     }

@@ -27,6 +27,8 @@ struct special {
     bool keys;
     const uint8_t *kept_heads; /* [num_heads] whose rows of B are read; NULL: all */
     size_t num_heads;
+    enum activation activation;   /* of what is made */
+    const struct product *factor; /* what it is multiplied with behind that; NULL: 1 */
 };
 
 /* Products that are computed in one parallel loop, all cut in the same way. */
@@ -150,6 +152,15 @@ static void project_columns(const struct projection *p, size_t i, size_t first_r
         multiply_kept(p, i, first_row, end_row, first_column, end_column);
     else
         p->kernels->multiply(product, first_row, end_row, first_column, end_column);
+    if (special->activation != ACTIVATION_NONE) {
+        const struct product *factor = special->factor;
+        if (factor)
+            p->kernels->multiply(factor, first_row, end_row, first_column, end_column);
+        p->kernels->activate(
+            product->c + first_row * product->c_stride + first_column, product->c_stride, end_row - first_row,
+            size_min(end_column, product->columns) - first_column, special->activation,
+            factor ? factor->c + first_row * factor->c_stride + first_column : NULL, factor ? factor->c_stride : 0);
+    }
     if (!special->turned)
         return;
     const struct rotation rotation = position_rotation(special->turned, special->keys, first_row);
@@ -274,5 +285,31 @@ bool batch_project_output(const struct batch *batch, struct work *work)
     struct projection p = {.kernels = layer->kernels, .special = batch->kept_heads.computed ? &special : NULL};
     const struct rows_in heads = {batch->heads.data, batch->heads.stride};
     add_product(&p, &layer->output, &heads, &batch->output, batch->extent.n_queries);
+    p.products[0].adds = batch->output_adds;
+    return run_projection(&p, work);
+}
+
+bool project_rows(const struct kernels *kernels, const struct packed_matrix *matrix, const struct rows_in *from,
+                  const struct rows *to, size_t n_rows, bool adds, struct work *work)
+{
+    struct projection p = {.kernels = kernels};
+    add_product(&p, matrix, from, to, n_rows);
+    p.products[0].adds = adds;
+    return run_projection(&p, work);
+}
+
+bool project_activated(const struct kernels *kernels, enum activation activation, const struct packed_matrix *matrix,
+                       const struct packed_matrix *factor_matrix, const struct rows_in *from, const struct rows *to,
+                       const struct rows *factor, size_t n_rows, struct work *work)
+{
+    struct projection p = {.kernels = kernels}, other = {.kernels = kernels};
+    struct special special = {.unit = kernels->panel_columns, .activation = activation};
+    add_product(&p, matrix, from, to, n_rows);
+    if (factor_matrix) {
+        add_product(&other, factor_matrix, from, factor, n_rows);
+        special.factor = &other.products[0];
+        p.flop += other.flop;
+    }
+    p.special = &special;
     return run_projection(&p, work);
 }

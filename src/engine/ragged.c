@@ -25,11 +25,11 @@ static void zero_results(const struct attention_shape *shape, const struct seque
     zero(r->output, s->index, length * shape->d_model);
     zero(r->output_std, s->index, length * shape->d_model);
     if (s->n_queries == 0)
-        zero(r->attention, s->index, r->n_maps * length * forward_map_columns(s->input));
-    zero(r->heads, s->index, r->n_maps * length * shape->d_v);
-    zero(r->query, s->index, shape->num_heads * length * shape->d_k);
-    zero(r->key, s->index, shape->num_heads * length * shape->d_k);
-    zero(r->value, s->index, shape->num_heads * length * shape->d_v);
+        zero(r->attention, forward_plane(r, s->index, 1, 0), r->n_maps * length * forward_map_columns(s->input));
+    zero(r->heads, forward_plane(r, s->index, 1, 0), r->n_maps * length * shape->d_v);
+    zero(r->query, forward_plane(r, s->index, 1, 0), shape->num_heads * length * shape->d_k);
+    zero(r->key, forward_plane(r, s->index, 1, 0), shape->num_heads * length * shape->d_k);
+    zero(r->value, forward_plane(r, s->index, 1, 0), shape->num_heads * length * shape->d_v);
 }
 
 /* from [length, d_model] of one sequence: its kept rows, to the batch. */
@@ -61,6 +61,21 @@ static void gather_sequence(const void *argument, size_t index, unsigned lane)
         gather_rows(s, key + first_key, d_model, &batch->x_key, s->key_start, s->n_keys);
     if (batch->extent.separate_values)
         gather_rows(s, value + first_key, d_model, &batch->x_value, s->key_start, s->n_keys);
+}
+
+static void zero_sequence(const void *argument, size_t index, unsigned lane)
+{
+    (void)lane;
+    const struct batch *batch = argument;
+    if (batch->sequences[index].kept)
+        zero_results(&batch->layer->shape, &batch->sequences[index]);
+}
+
+bool batch_zero_results(const struct batch *batch, struct work *work)
+{
+    const double floats = (double)batch->extent.n_queries * (double)batch->layer->shape.d_model;
+    return !batch->extent.padded ||
+           work_split(work, batch->extent.n_sequences, floats * SPLIT_FLOP_PER_FLOAT, zero_sequence, batch);
 }
 
 bool batch_gather(const struct batch *batch, struct work *work)
@@ -95,13 +110,13 @@ static void scatter_projections(const void *argument, size_t index, unsigned lan
                          key = {batch->projected_key.data, batch->projected_key.stride};
     if (r->query)
         scatter_heads(s, shape->projected ? &query : &batch->in_query, s->query_start, s->n_queries, tq, num_heads, 1,
-                      shape->d_k, r->query + s->index * num_heads * tq * shape->d_k);
+                      shape->d_k, r->query + forward_plane(r, s->index, num_heads, 0) * tq * shape->d_k);
     if (r->key)
         scatter_heads(s, shape->projected ? &key : &batch->in_key, s->key_start, s->n_keys, tk, num_heads, group,
-                      shape->d_k, r->key + s->index * num_heads * tk * shape->d_k);
+                      shape->d_k, r->key + forward_plane(r, s->index, num_heads, 0) * tk * shape->d_k);
     if (r->value)
         scatter_heads(s, &batch->value, s->key_start, s->n_keys, tk, num_heads, group, shape->d_v,
-                      r->value + s->index * num_heads * tk * shape->d_v);
+                      r->value + forward_plane(r, s->index, num_heads, 0) * tk * shape->d_v);
 }
 
 bool batch_scatter_projections(const struct batch *batch, struct work *work)
@@ -118,24 +133,44 @@ bool batch_scatter_projections(const struct batch *batch, struct work *work)
     return work_split(work, batch->extent.n_sequences, floats * SPLIT_FLOP_PER_FLOAT, scatter_projections, batch);
 }
 
-static void scatter_output(const void *argument, size_t index, unsigned lane)
+struct scattered {
+    const struct batch *batch;
+    const struct rows_in *rows;
+    float *(*place)(const struct sequence *s, size_t d_model);
+};
+
+static void scatter_rows(const void *argument, size_t index, unsigned lane)
 {
     (void)lane;
-    const struct batch *batch = argument;
-    const size_t d_model = batch->layer->shape.d_model;
-    const struct sequence *s = &batch->sequences[index];
+    const struct scattered *scattered = argument;
+    const size_t d_model = scattered->batch->layer->shape.d_model;
+    const struct sequence *s = &scattered->batch->sequences[index];
+    float *to = scattered->place(s, d_model); /* [Tq, d_model] */
+    if (to && s->kept)
+        memset(to, 0, s->input->query_length * d_model * sizeof *to);
+    for (size_t i = 0; to && i < s->n_queries; i++)
+        memcpy(to + sequence_position(s, i) * d_model, row_of(scattered->rows, s->query_start + i),
+               d_model * sizeof *to);
+}
+
+bool batch_scatter_rows(const struct batch *batch, const struct rows_in *rows,
+                        float *(*place)(const struct sequence *s, size_t d_model), struct work *work)
+{
+    const struct scattered scattered = {batch, rows, place};
+    const double floats = (double)batch->extent.n_queries * (double)batch->layer->shape.d_model;
+    return work_split(work, batch->extent.n_sequences, floats * SPLIT_FLOP_PER_FLOAT, scatter_rows, &scattered);
+}
+
+static float *output_of(const struct sequence *s, size_t d_model)
+{
     float *output = s->result->output;
-    for (size_t i = 0; output && i < s->n_queries; i++)
-        memcpy(output + (s->index * s->input->query_length + sequence_position(s, i)) * d_model,
-               batch->output.data + (s->query_start + i) * batch->output.stride, d_model * sizeof *output);
+    return output ? output + s->index * s->input->query_length * d_model : NULL;
 }
 
 bool batch_scatter(const struct batch *batch, struct work *work)
 {
+    const struct rows_in output = {batch->output.data, batch->output.stride};
     if (!position_rotates(batch->extent.rules) && !batch_scatter_projections(batch, work))
         return false;
-    if (batch->extent.direct)
-        return true;
-    const double floats = (double)batch->extent.n_queries * (double)batch->layer->shape.d_model;
-    return work_split(work, batch->extent.n_sequences, floats * SPLIT_FLOP_PER_FLOAT, scatter_output, batch);
+    return batch->extent.direct || batch->extent.between || batch_scatter_rows(batch, &output, output_of, work);
 }
