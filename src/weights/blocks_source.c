@@ -254,7 +254,7 @@ static bool fill_layer(struct build *build, struct block_layer *layer, size_t n)
 
 static bool fill_embeddings(struct build *build)
 {
-    const struct blocks_text *text = &build->config->embeddings;
+    const struct weights_text *text = &build->config->embeddings;
     struct model_source *source = build->source;
     struct embeddings_shape *shape = &source->shape.embeddings;
     struct block_embeddings read;
@@ -313,7 +313,7 @@ static bool fill_embeddings(struct build *build)
 
 static bool fill_final_norm(struct build *build)
 {
-    const struct blocks_text *text = &build->config->final_norm;
+    const struct weights_text *text = &build->config->final_norm;
     struct model_source *source = build->source;
     struct block_norm norm;
     struct json_reader r;
@@ -338,7 +338,7 @@ static bool read_layer(struct build *build, struct block_layer *layer)
 
 static bool fill_layers(struct build *build, const struct block_layer *common)
 {
-    const struct blocks_text *text = &build->config->layers;
+    const struct weights_text *text = &build->config->layers;
     const size_t num_layers = build->config->num_layers;
     struct json_reader r;
     enum json_step step = JSON_DONE;

@@ -7,12 +7,6 @@
 #include "weights/model_source.h"
 #include "json/reader.h"
 
-/* A member's value as it stands in the entry; NULL: not given. */
-struct blocks_text {
-    const char *text;
-    size_t length;
-};
-
 /* Reads a `position` or `pattern` of one layer, at the reader, whose places are the entry's ("/layers/1/pattern"), into
  * a rule for layers of `shape`. What the rule points to lives as long as the reader of rules wants. null does not reach
  * them. */
@@ -27,7 +21,7 @@ struct blocks_rules {
 struct blocks_config {
     const struct weights_config *entry; /* path, layout, d_model (0: W_Q's), num_heads, num_kv_heads, d_k, d_v, scale */
     size_t num_layers;
-    struct blocks_text layer, layers, embeddings, final_norm; /* all but the first may be absent */
+    struct weights_text layer, layers, embeddings, final_norm; /* all but the first may be absent */
 };
 
 /* Fills *source (to be freed) from the file that entry->path names: of it no more than the header is read. Every tensor

@@ -167,10 +167,9 @@ END_TEST
 
 START_TEST(blocks)
 {
-    static const char layer[] =
-        "{\"tensors\": {\"W_Q\": \"W_Q{head}\", \"W_K\": \"W_K\", \"W_V\": \"W_V\", \"W_O\": \"W_O\"}, "
-        "\"norm1\": {\"kind\": \"rms_norm\", \"gain\": \"g\"}}",
-                      embeddings[] = "{\"token\": \"W_K\"}";
+    char layer[] = "{\"tensors\": {\"W_Q\": \"W_Q{head}\", \"W_K\": \"W_K\", \"W_V\": \"W_V\", \"W_O\": \"W_O\"}, "
+                   "\"norm1\": {\"kind\": \"rms_norm\", \"gain\": \"g\"}}",
+         embeddings[] = "{\"token\": \"W_K\"}";
     static const struct file_tensor tensors[] = {{"W_Q0", "F32", 2, {4, 2}, NULL},  {"W_Q1", "F32", 2, {4, 2}, NULL},
                                                  {"W_K", "F32", 2, {4, 4}, NULL},   {"W_V", "F32", 2, {4, 4}, NULL},
                                                  {"W_O", "F32", 2, {4, 4}, NULL},   {"g", "F32", 1, {4, 0}, NULL},
@@ -182,8 +181,8 @@ START_TEST(blocks)
         .source = WEIGHTS_SAFETENSORS, .path = model_folder_path("blocks.safetensors"), .num_heads = 2};
     const struct blocks_config config = {.entry = &entry,
                                          .num_layers = 2,
-                                         .layer = {layer, sizeof layer - 1},
-                                         .embeddings = {embeddings, sizeof embeddings - 1}};
+                                         .layer = {layer, sizeof layer - 1, 1},
+                                         .embeddings = {embeddings, sizeof embeddings - 1, 1}};
     bool happened = true;
     for (size_t n = 1; happened; n++) {
         struct model_source source = {0};

@@ -49,17 +49,17 @@ static bool read_pattern(void *context, struct json_reader *r, const struct atte
     return true;
 }
 
-static unsigned rules_read;
-static const struct blocks_rules rules = {read_position, read_pattern, &rules_read};
+static unsigned rules_met;
+static const struct blocks_rules rules = {read_position, read_pattern, &rules_met};
 
 /* ---- golden sets */
 
-static struct blocks_text text_of(const char *name, const char *member, char *owned[], size_t *count)
+static struct weights_text text_of(const char *name, const char *member, char *owned[], size_t *count)
 {
     char *text = golden_tensors_entry(name, member);
     if (text)
         owned[(*count)++] = text;
-    return (struct blocks_text){text, text ? strlen(text) : 0};
+    return (struct weights_text){text, text ? strlen(text) : 0, 1};
 }
 
 static double number_of(const char *name, const char *member)
@@ -155,9 +155,9 @@ struct texts {
     enum weights_layout layout;
 };
 
-static struct blocks_text text(const char *from)
+static struct weights_text text(const char *from)
 {
-    return (struct blocks_text){from, from ? strlen(from) : 0};
+    return (struct weights_text){(char *)from, from ? strlen(from) : 0, 1};
 }
 
 #define PLAIN "\"tensors\": {\"W_Q\": \"q\", \"W_K\": \"k\", \"W_V\": \"v\", \"W_O\": \"o\"}"
@@ -182,7 +182,7 @@ static bool open_own(const struct texts *texts, struct model_source *source, str
                                          .layers = text(texts->layers),
                                          .embeddings = text(texts->embeddings),
                                          .final_norm = text(texts->final_norm)};
-    rules_read = 0;
+    rules_met = 0;
     const bool opened = blocks_source_open(&config, &rules, source, error);
     free(entry.path);
     return opened;
@@ -288,7 +288,7 @@ START_TEST(laid_over)
     ck_assert_int_eq(second->norm2.kind, NORM_NONE); /* it stands around the feed-forward */
     ck_assert(second->own_pattern && second->pattern.kind == PATTERN_FULL);
     ck_assert(second->own_position && second->position.kind == POSITION_ALIBI);
-    ck_assert_uint_eq(rules_read, 2);
+    ck_assert_uint_eq(rules_met, 2);
     model_source_free(&source);
 }
 END_TEST
