@@ -422,8 +422,9 @@ static void attend_observed(struct block block, struct lane *lane, unsigned lane
     const struct batch_extent *extent = &batch->extent;
     const struct sequence *s = b->sequence;
     struct observed_rows rows = {
-        .input = s->input,
+        .input = s->observed_input,
         .sequence = s->index,
+        .layer = batch->layer_index,
         .num_heads = batch->layer->shape.num_heads,
         .first_row = b->first_row,
         .n_rows = b->n_rows,

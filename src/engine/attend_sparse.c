@@ -275,8 +275,9 @@ void sparse_unit(const struct batch *batch, struct lane *lane, const struct sequ
     const size_t end_row = size_min((unit + 1) * s->unit_rows - s->unit_offset, s->n_queries);
     struct block b = {.batch = batch, .sequence = s, .lane = lane, .plan = &planner->plan};
     struct observed_rows rows = {
-        .input = s->input,
+        .input = s->observed_input,
         .sequence = s->index,
+        .layer = batch->layer_index,
         .num_heads = batch->layer->shape.num_heads,
         .first_row = first_row,
         .n_rows = end_row - first_row,

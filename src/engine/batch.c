@@ -288,15 +288,20 @@ bool batch_layer_bytes(const struct attention_shape *shape, const struct forward
 }
 
 /* Fills the sequences of one input; *kept moves on over the positions written. */
-static void list_sequences(struct batch *batch, const struct forward_input *input, struct forward_result *result,
-                           size_t first, size_t *query_start, size_t *key_start, uint32_t **kept)
+static void list_sequences(struct batch *batch, const struct forward_input *input,
+                           const struct forward_input *observed_input, struct forward_result *result, size_t first,
+                           size_t *query_start, size_t *key_start, uint32_t **kept)
 {
     result->fully_masked_rows = 0;
     result->approximate = false;
     for (size_t b = 0; b < input->batch; b++) {
         struct sequence *s = &batch->sequences[first + b];
-        *s = (struct sequence){
-            .input = input, .result = result, .index = b, .query_start = *query_start, .key_start = *key_start};
+        *s = (struct sequence){.input = input,
+                               .observed_input = observed_input,
+                               .result = result,
+                               .index = b,
+                               .query_start = *query_start,
+                               .key_start = *key_start};
         s->output_wanted = result->output || batch->extent.between;
         s->n_queries = input->query_length;
         s->n_keys = input->key_length;
@@ -396,7 +401,9 @@ bool batch_create_layer(struct batch *batch, const struct attention_layer *layer
                         const struct forward_input *const *inputs, struct forward_result *const *results, size_t count,
                         unsigned lanes, const struct layer_rows *rows, struct arena *arena, struct error *error)
 {
-    *batch = (struct batch){.layer = layer, .heads_per_kv_head = layer->shape.num_heads / layer->shape.num_kv_heads};
+    *batch = (struct batch){.layer = layer,
+                            .layer_index = rows ? rows->layer : 0,
+                            .heads_per_kv_head = layer->shape.num_heads / layer->shape.num_kv_heads};
     struct pieces pieces;
     void *memory[PIECES] = {0};
     if (!measure(&layer->shape, inputs, count, lanes, rows != NULL, &batch->extent) ||
@@ -418,7 +425,8 @@ bool batch_create_layer(struct batch *batch, const struct attention_layer *layer
     uint32_t *kept = memory[KEPT];
     bool output_wanted = false;
     for (size_t i = 0, first = 0, query_start = 0, key_start = 0; i < count; first += inputs[i]->batch, i++) {
-        list_sequences(batch, inputs[i], results[i], first, &query_start, &key_start, &kept);
+        list_sequences(batch, inputs[i], rows ? rows->observed_inputs[i] : inputs[i], results[i], first, &query_start,
+                       &key_start, &kept);
         output_wanted |= results[i]->output != NULL;
     }
     if (count > 0) {

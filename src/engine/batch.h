@@ -15,6 +15,7 @@
 /* One sequence of one input. */
 struct sequence {
     const struct forward_input *input;
+    const struct forward_input *observed_input; /* what observers know it by */
     struct forward_result *result;
     size_t index;                  /* in its input, < batch */
     size_t query_start, n_queries; /* rows of `query` that are its */
@@ -50,6 +51,8 @@ struct layer_rows {
     struct rows_in from;
     struct rows to;
     bool adds;
+    size_t layer;                                       /* of the model */
+    const struct forward_input *const *observed_inputs; /* [count] what observers know the inputs by */
 };
 
 /* What the batch measures: all that memory depends on. */
@@ -184,9 +187,10 @@ bool batch_gather(const struct batch *batch, struct work *work);
 /* The zeroing alone. */
 bool batch_zero_results(const struct batch *batch, struct work *work);
 /* Copies rows of the batch to where they stand in a tensor of each result: to [., Tq, d_model] of a sequence, which it
- * says by `place`; rows of padding become 0. */
+ * says by `place`, which is told `n`; rows of padding become 0. */
 bool batch_scatter_rows(const struct batch *batch, const struct rows_in *rows,
-                        float *(*place)(const struct sequence *s, size_t d_model), struct work *work);
+                        float *(*place)(const struct sequence *s, size_t d_model, size_t n), size_t n,
+                        struct work *work);
 /* Copies the projections into the results that want them, before they are turned (position.h). */
 bool batch_scatter_projections(const struct batch *batch, struct work *work);
 /* Copies the output into the results, and the projections, where they are not turned. */

@@ -143,11 +143,10 @@ static void finish_sequence(const void *argument, size_t index, unsigned lane)
     }
 }
 
-/* Attention of the sequences under `pass`, and its output projection. */
-static bool run_pass(const struct sampling *sampling, const struct dropout_pass *pass, struct sequence *sequences,
-                     struct work *work)
+/* Attention of the sequences under `pass`. */
+static bool attend_pass(const struct batch *batch, const struct dropout_pass *pass, struct sequence *sequences,
+                        struct work *work)
 {
-    const struct batch *batch = sampling->batch;
     struct batch sampled = *batch;
     sampled.observer = NULL;
     sampled.dropout = pass;
@@ -156,9 +155,17 @@ static bool run_pass(const struct sampling *sampling, const struct dropout_pass 
     for (size_t i = 0; i < batch->extent.n_sequences; i++)
         sequences[i].panels = NULL;
     attend_divide(&sampled, work->parallel->lanes);
-    if (!batch_attend(&sampled, work))
+    return batch_attend(&sampled, work);
+}
+
+/* The same, and its output projection. */
+static bool run_pass(const struct sampling *sampling, const struct dropout_pass *pass, struct sequence *sequences,
+                     struct work *work)
+{
+    struct batch sampled = *sampling->batch;
+    if (!attend_pass(sampling->batch, pass, sequences, work))
         return false;
-    sampled.extent.n_queries = batch->extent.n_queries * pass->n_samples;
+    sampled.extent.n_queries *= pass->n_samples;
     sampled.heads = (struct rows){pass->heads, pass->heads_stride};
     sampled.output = sampling->outputs;
     return batch_project_output(&sampled, work);
@@ -198,4 +205,20 @@ bool batch_sample(const struct batch *batch, struct work *work)
             return false;
     }
     return work_split(work, batch->extent.n_sequences, floats * SPLIT_FLOP_PER_FLOAT, finish_sequence, &sampling);
+}
+
+bool batch_attend_sample(const struct batch *batch, size_t sample, struct work *work)
+{
+    struct layout l;
+    size_t bytes;
+    if (!lay_out(&batch->layer->shape, batch->extent.rules, &batch->extent, &l) ||
+        !dropout_bytes(&batch->layer->shape, batch->extent.rules, &batch->extent, &bytes))
+        return false; /* it did not overflow when the batch was created */
+    struct arena memory = {.base = batch->samples, .capacity = bytes};
+    const struct dropout_pass pass = {.place = dropout_place_of(batch->extent.rules),
+                                      .first_sample = sample,
+                                      .n_samples = 1,
+                                      .heads = batch->heads.data,
+                                      .heads_stride = batch->heads.stride};
+    return attend_pass(batch, &pass, arena_take(&memory, l.bytes[SEQUENCES]), work);
 }

@@ -52,6 +52,10 @@ size_t dropout_plane(const struct dropout_place *place, size_t sequence, size_t 
 bool dropout_bytes(const struct attention_shape *shape, const struct attention_rules *rules,
                    const struct batch_extent *extent, size_t *bytes);
 
+/* One sample's attention in place of the batch's heads, for a model, of which each sample is a pass of its own: `rules`
+ * has one sample. Where heads are kept by what they did, that is known by now. */
+bool batch_attend_sample(const struct batch *batch, size_t sample, struct work *work);
+
 /* Once the batch's output is there, without dropout: replaces it by the mean of the samples' and fills output_std. */
 bool batch_sample(const struct batch *batch, struct work *work);
 

@@ -33,11 +33,12 @@ struct embedding_input {
 };
 
 struct forward_input {
-    size_t batch, query_length, key_length; /* B, Tq, Tk; all at least 1 */
-    bool rank2;                             /* the request had no batch axis (batch is 1): for whoever prints shapes */
-    bool self_attention;                    /* query, key and value are the same tensor */
-    bool causal;                            /* key j is allowed for query i when j <= i + (Tk - Tq) */
-    const float *query;                     /* [B, Tq, d_model]; unused with an embedding */
+    size_t batch, query_length, key_length;  /* B, Tq, Tk; all at least 1 */
+    bool rank2;                              /* the request had no batch axis (batch is 1): for whoever prints shapes */
+    bool self_attention;                     /* query, key and value are the same tensor */
+    bool causal_given;                       /* `causal` overrules the layers' own (model_shape.h) */
+    bool causal;                             /* key j is allowed for query i when j <= i + (Tk - Tq) */
+    const float *query;                      /* [B, Tq, d_model]; unused with an embedding */
     const struct embedding_input *embedding; /* for models that have one; NULL: query is given. self_attention */
     const float *key, *value; /* [B, Tk, d_model]; may be the same tensor as each other or (self-attention) as query */
     enum forward_mask mask_kind;
@@ -47,6 +48,7 @@ struct forward_input {
     const float *bias;
     bool bias_per_sequence;              /* bias has the B axis */
     const float *head_mask;              /* [H]; NULL: all 1 */
+    bool head_mask_per_layer;            /* of a model: [L, H] */
     const struct attention_rules *rules; /* NULL: none. The same for all inputs that are computed together */
     const uint32_t *position_ids; /* [Tq], or [B, Tq]: where tokens stand for rules.h's position; self-attention only.
                                      NULL: in order */
@@ -66,9 +68,13 @@ struct forward_result {
     float *value;     /* [B, num_heads, Tk, d_v]; the same */
     const uint32_t *include_heads; /* [n_maps], each < num_heads; NULL: all heads in order (n_maps = num_heads) */
     size_t n_maps;
-    /* Of a model of many layers: how many layers' tensors (attention, heads, query, key, value) lie side by side, each as
-     * above but for the B axis, which comes first. The pointers are to this layer's. 0: one */
+    /* Of a model of many layers: how many layers' tensors (attention, heads, query, key, value) lie side by side, each
+     * as above but for the B axis, which comes first. The pointers are to this layer's. 0: one. For model_run: which
+     * layers these are; NULL: all in order. Their heads_used is [B, L, num_heads] */
     size_t n_layers;
+    const uint32_t *include_layers; /* [n_layers], each < num_layers, ascending or not, each once */
+    float *hidden_states;     /* [B, n_states, Tq, d_model]: the first layer's input, and what each layer leaves */
+    size_t n_states;          /* L + 1 */
     float *output_std;        /* [B, Tq, d_model]: over the samples of dropout; NULL without */
     uint8_t *heads_used;      /* [B, num_heads]: 1 for a head that keep_heads has kept; NULL without */
     size_t fully_masked_rows; /* out: computed query rows that mask, causal and pattern leave no key, once per sequence,

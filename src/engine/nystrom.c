@@ -171,14 +171,15 @@ static bool attend_exactly(const struct batch *batch, struct sequence *sequences
 static bool attend_from_landmarks(const struct nystrom *n, struct sequence *sequences, struct work *work)
 {
     const struct forward_input input = {.batch = 1, .query_length = n->landmarks};
-    struct forward_result result = {.output = n->mixed.data}; /* it is wanted */
+    struct forward_result nothing = {.output = NULL};
     struct batch from_landmarks = *n->batch;
     from_landmarks.query = (struct rows_in){n->query.data, n->query.stride};
     from_landmarks.heads = n->mixed;
     for (size_t i = 0; i < n->n_sequences; i++)
         sequences[i] = (struct sequence){
             .input = &input,
-            .result = &result,
+            .result = &nothing,
+            .output_wanted = true,
             .query_start = i * n->landmarks,
             .n_queries = n->landmarks,
             .key_start = n->sequences[i]->key_start,

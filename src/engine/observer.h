@@ -9,6 +9,7 @@
 struct observed_rows {
     const struct forward_input *input;
     size_t sequence; /* of the input's batch */
+    size_t layer;    /* of a model; 0 */
     size_t head, num_heads;
     size_t first_row, n_rows, n_queries, n_keys; /* first_row is a multiple of 12 */
     /* exp(score - maximum), 0 where not allowed; behind the n_computed keys 0 up to a whole vector. Aligned to 64

@@ -136,7 +136,8 @@ bool batch_scatter_projections(const struct batch *batch, struct work *work)
 struct scattered {
     const struct batch *batch;
     const struct rows_in *rows;
-    float *(*place)(const struct sequence *s, size_t d_model);
+    float *(*place)(const struct sequence *s, size_t d_model, size_t n);
+    size_t n;
 };
 
 static void scatter_rows(const void *argument, size_t index, unsigned lane)
@@ -145,7 +146,7 @@ static void scatter_rows(const void *argument, size_t index, unsigned lane)
     const struct scattered *scattered = argument;
     const size_t d_model = scattered->batch->layer->shape.d_model;
     const struct sequence *s = &scattered->batch->sequences[index];
-    float *to = scattered->place(s, d_model); /* [Tq, d_model] */
+    float *to = scattered->place(s, d_model, scattered->n); /* [Tq, d_model] */
     if (to && s->kept)
         memset(to, 0, s->input->query_length * d_model * sizeof *to);
     for (size_t i = 0; to && i < s->n_queries; i++)
@@ -154,15 +155,17 @@ static void scatter_rows(const void *argument, size_t index, unsigned lane)
 }
 
 bool batch_scatter_rows(const struct batch *batch, const struct rows_in *rows,
-                        float *(*place)(const struct sequence *s, size_t d_model), struct work *work)
+                        float *(*place)(const struct sequence *s, size_t d_model, size_t n), size_t n,
+                        struct work *work)
 {
-    const struct scattered scattered = {batch, rows, place};
+    const struct scattered scattered = {batch, rows, place, n};
     const double floats = (double)batch->extent.n_queries * (double)batch->layer->shape.d_model;
     return work_split(work, batch->extent.n_sequences, floats * SPLIT_FLOP_PER_FLOAT, scatter_rows, &scattered);
 }
 
-static float *output_of(const struct sequence *s, size_t d_model)
+static float *output_of(const struct sequence *s, size_t d_model, size_t n)
 {
+    (void)n;
     float *output = s->result->output;
     return output ? output + s->index * s->input->query_length * d_model : NULL;
 }
@@ -172,5 +175,5 @@ bool batch_scatter(const struct batch *batch, struct work *work)
     const struct rows_in output = {batch->output.data, batch->output.stride};
     if (!position_rotates(batch->extent.rules) && !batch_scatter_projections(batch, work))
         return false;
-    return batch->extent.direct || batch->extent.between || batch_scatter_rows(batch, &output, output_of, work);
+    return batch->extent.direct || batch->extent.between || batch_scatter_rows(batch, &output, output_of, 0, work);
 }

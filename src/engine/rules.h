@@ -110,6 +110,7 @@ struct dropout_rule {
 };
 
 struct attention_rules {
+    bool position_given, pattern_given; /* they overrule the layers' own (model_shape.h) */
     struct position_rule position;
     struct pattern_rule pattern;
     struct low_rank_rule low_rank;
