@@ -58,6 +58,8 @@ static bool check_alone(const struct forward_request *forward, struct error *err
         {"key", forward->key.rank > 0},        {"value", forward->value.rank > 0},
         {"bias", forward->bias.rank > 0},      {"head_mask", forward->head_mask.rank > 0},
         {"weights", forward->weights != NULL}, {"position_ids", forward->position_ids.rank > 0},
+        {"input_ids", forward->input_ids.rank > 0}, {"token_type_ids", forward->token_type_ids.rank > 0},
+        {"inputs_embeds", forward->inputs_embeds.rank > 0}, {"pixel_values", forward->pixel_values.rank > 0},
     };
     const unsigned named = forward->rules ? forward->rules->asked.named : 0;
     char pointer[16];
@@ -75,15 +77,16 @@ static bool check_alone(const struct forward_request *forward, struct error *err
                         other);
 }
 
-static bool check_complete(const struct analysis_request *request, struct error *error)
+static bool check_complete(struct analysis_request *request, struct error *error)
 {
     if (analysis_request_has_maps(request))
         return check_alone(&request->forward, error);
     if (request->renormalize)
         return error_set_at(error, ERROR_INVALID, "/renormalize",
                             "renormalize is for attention maps that are sent: those of a forward sum to 1");
-    if (request->forward.input.rank + request->forward.query.rank + request->forward.key.rank +
-            request->forward.value.rank ==
+    const struct forward_request *forward = &request->forward;
+    if (forward->input.rank + forward->input_ids.rank + forward->inputs_embeds.rank + forward->pixel_values.rank +
+            forward->query.rank + forward->key.rank + forward->value.rank ==
         0)
         return error_set_at(error, ERROR_INVALID, "",
                             "the member attention is missing (or input, or query and key, to have it computed)");

@@ -48,10 +48,13 @@ static bool check_beside(const struct tensor *tensor, const char *pointer, const
     return true;
 }
 
-/* Fills the tensors and lengths of *problem. */
-static bool check_tensors(const struct forward_request *request, size_t d_model, struct forward_input *problem,
-                          struct error *error)
+/* Fills the tensors and lengths of *problem. `model`: that it is for; NULL: a bare layer. */
+static bool check_tensors(const struct forward_request *request, size_t d_model, const struct model_shape *model,
+                          struct forward_input *problem, struct error *error)
 {
+    const char *input = forward_request_input(request);
+    if (strcmp(input, "input") != 0 && strcmp(input, "query") != 0)
+        return forward_check_embedding(request, model, problem, error);
     const struct tensor *query = &request->query, *key = &request->key,
                         *value = request->value.rank ? &request->value : key;
     if (request->input.rank) {
@@ -60,6 +63,11 @@ static bool check_tensors(const struct forward_request *request, size_t d_model,
         query = key = value = &request->input;
         problem->self_attention = true;
     } else {
+        if (model)
+            return error_set_at(error, ERROR_INVALID, "/query",
+                                "these weights are layers with what stands around attention, in which queries and "
+                                "keys are one sequence: send input%s",
+                                model->embeddings.present ? ", or what they embed" : "");
         if (!check_sequence(query, "/query", d_model, error) || !check_sequence(key, "/key", d_model, error) ||
             !check_beside(key, "/key", query, "query", error))
             return false;
@@ -133,15 +141,19 @@ static bool check_bias(const struct tensor *bias, size_t num_heads, struct forwa
 static bool check_head_mask(const struct tensor *head_mask, size_t num_heads, struct forward_input *problem,
                             struct error *error)
 {
+    const size_t each[] = {problem->num_layers, num_heads}, *shared = each + 1;
     if (head_mask->rank == 0)
         return true;
-    if (!shape_is(head_mask->shape, head_mask->rank, &num_heads, 1))
-        return shape_error("/head_mask", head_mask->shape, head_mask->rank, &num_heads, 1, NULL, 0, error);
+    if (problem->num_layers && shape_is(head_mask->shape, head_mask->rank, each, 2))
+        problem->head_mask_per_layer = true;
+    else if (!shape_is(head_mask->shape, head_mask->rank, shared, 1))
+        return shape_error("/head_mask", head_mask->shape, head_mask->rank, shared, 1,
+                           problem->num_layers ? each : NULL, 2, error);
     problem->head_mask = head_mask->data;
     return true;
 }
 
-/* Heads that one pass over a list looks for: as many as nearly every layer has, in memory that a stack holds. */
+/* Heads, or layers, that one pass over a list looks for: as many as nearly every layer has, in memory that a stack holds. */
 #define HEADS_AT_ONCE 4096
 
 /* The index of the first of `heads` [count], each below num_heads, that stands before it already; count: none. */
@@ -163,34 +175,61 @@ static size_t first_repeated(const uint32_t *heads, size_t count, size_t num_hea
     return count;
 }
 
-bool forward_check_include_heads(const struct forward_request *request, size_t num_heads, struct error *error)
+/* Each of the numbers [count] is a `what`, of which there are so many, and is there once. `unknown`: the first that
+ * stands as FORWARD_NO_HEAD. */
+static bool check_numbers(const uint32_t *numbers, size_t count, size_t there, int64_t unknown, const char *what,
+                          struct error *error)
 {
-    const uint32_t *heads = request->include_heads;
-    const size_t count = request->n_include_heads;
     char place[48];
     size_t known = 0;
-    while (known < count && heads[known] != FORWARD_NO_HEAD && heads[known] < num_heads)
+    while (known < count && numbers[known] != FORWARD_NO_HEAD && numbers[known] < there)
         known++;
-    const size_t repeated = known > 1 ? first_repeated(heads, known, num_heads) : known;
+    const size_t repeated = known > 1 ? first_repeated(numbers, known, there) : known;
     if (repeated == count)
         return true;
-    snprintf(place, sizeof place, "/include_heads/%zu", repeated);
+    snprintf(place, sizeof place, "/include_%ss/%zu", what, repeated);
     if (repeated < known)
-        return error_set_at(error, ERROR_INVALID, place, "head %u is there twice; name each once", heads[repeated]);
-    return error_set_at(error, ERROR_INVALID, place, "there is no head %lld: the heads are 0 to %zu",
-                        (long long)(heads[known] == FORWARD_NO_HEAD ? request->no_head : heads[known]), num_heads - 1);
+        return error_set_at(error, ERROR_INVALID, place, "%s %u is there twice; name each once", what,
+                            numbers[repeated]);
+    return error_set_at(error, ERROR_INVALID, place, "there is no %s %lld: the %ss are 0 to %zu", what,
+                        (long long)(numbers[known] == FORWARD_NO_HEAD ? unknown : numbers[known]), what, there - 1);
+}
+
+bool forward_check_include_heads(const struct forward_request *request, size_t num_heads, struct error *error)
+{
+    return check_numbers(request->include_heads, request->n_include_heads, num_heads, request->no_head, "head", error);
+}
+
+bool forward_check_include_layers(const struct forward_request *request, size_t num_layers, struct error *error)
+{
+    return check_numbers(request->include_layers, request->n_include_layers, num_layers, request->no_layer, "layer",
+                         error);
+}
+
+/* What a bare layer does not return. */
+static bool check_return(const struct forward_request *request, const struct model_shape *model, struct error *error)
+{
+    if (model || !(request->returned & RETURN_HIDDEN_STATES))
+        return true;
+    return error_set_at(error, ERROR_INVALID, "/return",
+                        "hidden_states are of weights with layers; of these, which are a bare attention, they would be "
+                        "input and output");
 }
 
 bool forward_request_check(const struct forward_request *request, const struct attention_shape *shape,
                            const struct rules_defaults *defaults, struct forward_input *problem, struct error *error)
 {
-    struct forward_input made = {0};
-    if (!check_tensors(request, shape->d_model, &made, error) ||
+    const struct model_shape *model = defaults ? defaults->model : NULL;
+    struct forward_input made = {.num_layers = model ? model->num_layers : 0};
+    if (!check_tensors(request, shape->d_model, model, &made, error) ||
         !forward_check_mask(&request->attention_mask, &made, error) ||
         !check_bias(&request->bias, shape->num_heads, &made, error) ||
         !check_head_mask(&request->head_mask, shape->num_heads, &made, error) ||
         !forward_check_rules(request, shape, defaults, &made, error) ||
-        !forward_check_include_heads(request, shape->num_heads, error))
+        !forward_check_rows(request, model, &made, error) ||
+        !forward_check_include_heads(request, shape->num_heads, error) ||
+        !forward_check_include_layers(request, size_max(made.num_layers, 1), error) ||
+        !check_return(request, model, error))
         return false;
     *problem = made;
     return true;

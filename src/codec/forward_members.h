@@ -19,6 +19,10 @@ struct forward_decoding {
     TENSOR(query)                  \
     TENSOR(key)                    \
     TENSOR(value)                  \
+    TENSOR(input_ids)              \
+    TENSOR(token_type_ids)         \
+    TENSOR(inputs_embeds)          \
+    TENSOR(pixel_values)           \
     TENSOR(bias)                   \
     TENSOR(head_mask)              \
     TENSOR(attention_mask)         \
@@ -44,13 +48,25 @@ FORWARD_MEMBERS(FORWARD_READ_JSON, FORWARD_READ_BOTH)
 #define FORWARD_TENSOR_ENTRY(member) {#member, forward_read_##member, forward_read_raw_##member},
 #define FORWARD_MEMBER_ENTRIES       FORWARD_MEMBERS(FORWARD_JSON_ENTRY, FORWARD_TENSOR_ENTRY)
 
-/* `include_heads`, for routes that know it. */
+/* `include_heads` and `include_layers`, for routes that know them. */
 bool forward_read_include_heads(struct json_reader *r, void *context, struct error *error);
+bool forward_read_include_layers(struct json_reader *r, void *context, struct error *error);
+
+/* Where the integers go that `reader` reads from bytes; NULL: it reads no integers. */
+typedef bool raw_tensor_reader(const struct raw_tensor *raw, const char *pointer, void *context, struct error *error);
+struct integers *forward_integers(struct forward_request *request, raw_tensor_reader *reader);
 
 /* Reads a body, in whichever form, into the context; then what forward_request_complete demands. On failure the arena
  * is as it was. */
 bool forward_read_body(const struct request_body *body, const struct request_member *list, size_t count,
                        struct forward_decoding *context, struct error *error);
+
+/* The part of forward_request_check that has tokens for embeddings (forward_embedding.c): fills the sizes and the
+ * embedding of *problem, and then, once its mask and position_ids are there, sees that each has a row of its table. */
+bool forward_check_embedding(const struct forward_request *request, const struct model_shape *model,
+                             struct forward_input *problem, struct error *error);
+bool forward_check_rows(const struct forward_request *request, const struct model_shape *model,
+                        const struct forward_input *problem, struct error *error);
 
 /* The part of forward_request_check that has the rules (forward_rules.c): fills causal, rules and position_ids of
  * *problem, whose sizes, mask, bias and head_mask are there. */
@@ -61,6 +77,7 @@ bool forward_check_rules(const struct forward_request *request, const struct att
  * the sizes in *problem. */
 bool forward_check_mask(const struct mask *mask, struct forward_input *problem, struct error *error);
 bool forward_check_include_heads(const struct forward_request *request, size_t num_heads, struct error *error);
+bool forward_check_include_layers(const struct forward_request *request, size_t num_layers, struct error *error);
 
 /* ---- for other forms of a /v1/forward request */
 
@@ -74,7 +91,8 @@ bool forward_check_include_heads(const struct forward_request *request, size_t n
  */
 struct request_members forward_request_members(struct forward_decoding *context);
 
-/* Once all have come: exactly one of `input` and the pair `query`, `key` is there. */
-bool forward_request_complete(const struct forward_request *request, struct error *error);
+/* Once all have come: exactly one of the inputs is there, as forward_request_decode has it; what would be embedded is in
+ * request->embedding then. */
+bool forward_request_complete(struct forward_request *request, struct error *error);
 
 #endif

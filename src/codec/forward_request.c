@@ -102,9 +102,11 @@ static bool read_raw(const struct raw_tensor *raw, const char *pointer, unsigned
     X(input, 3)    \
     X(query, 3)    \
     X(key, 3)      \
-    X(value, 3)    \
-    X(bias, 4)     \
-    X(head_mask, 1)
+    X(value, 3)         \
+    X(inputs_embeds, 3) \
+    X(pixel_values, 4)  \
+    X(bias, 4)          \
+    X(head_mask, 2)
 
 #define READ_TENSOR(member, axes)                                                                                    \
     bool forward_read_##member(struct json_reader *r, void *context, struct error *error)                            \
@@ -146,18 +148,36 @@ bool forward_read_causal(struct json_reader *r, void *context, struct error *err
     return json_peek(r) == JSON_NULL ? json_read_null(r, error) : json_read_bool(r, &request->causal, error);
 }
 
-bool forward_read_position_ids(struct json_reader *r, void *context, struct error *error)
-{
-    struct forward_decoding *decoding = context;
-    return integers_read_json(r, decoding->arena, &decoding->request->position_ids, error);
-}
+/* X(member): the integers of a request. */
+#define INTEGERS(X) \
+    X(input_ids)    \
+    X(token_type_ids) \
+    X(position_ids)
 
-bool forward_read_raw_position_ids(const struct raw_tensor *raw, const char *pointer, void *context,
-                                   struct error *error)
+#define READ_INTEGERS(member)                                                                               \
+    bool forward_read_##member(struct json_reader *r, void *context, struct error *error)                   \
+    {                                                                                                       \
+        struct forward_decoding *decoding = context;                                                        \
+        return integers_read_json(r, decoding->arena, &decoding->request->member, error);                   \
+    }                                                                                                       \
+    bool forward_read_raw_##member(const struct raw_tensor *raw, const char *pointer, void *context,        \
+                                   struct error *error)                                                     \
+    {                                                                                                       \
+        struct forward_decoding *decoding = context;                                                        \
+        return raw_tensor_integers(raw, pointer, INTEGERS_MAX_RANK, decoding->arena,                        \
+                                   &decoding->request->member, error);                                      \
+    }
+INTEGERS(READ_INTEGERS)
+#undef READ_INTEGERS
+
+struct integers *forward_integers(struct forward_request *request, raw_tensor_reader *reader)
 {
-    struct forward_decoding *decoding = context;
-    return raw_tensor_integers(raw, pointer, INTEGERS_MAX_RANK, decoding->arena, &decoding->request->position_ids,
-                               error);
+#define OF_READER(member)                     \
+    if (reader == forward_read_raw_##member) \
+        return &request->member;
+    INTEGERS(OF_READER)
+#undef OF_READER
+    return NULL;
 }
 
 /* A tensor of a rule. */
@@ -206,7 +226,7 @@ static bool read_return_name(struct json_reader *r, unsigned *returned, struct e
         names_show(&name, shown);
         const char *meant = nearest_name(shown, RETURN_NAMES, FORWARD_RETURN_COUNT);
         return json_error(r, error, ERROR_INVALID,
-                          "\"%s\" cannot be returned, only output, attention, heads, query, key and value%s%s%s", shown,
+                          "\"%s\" cannot be returned, only output, attention, heads, query, key, value and hidden_states%s%s%s", shown,
                           meant ? "; did you mean \"" : "", meant ? meant : "", meant ? "\"?" : "");
     }
     if (*returned & 1u << i)
@@ -229,8 +249,41 @@ static bool read_return(struct json_reader *r, void *context, struct error *erro
         return false;
     if (returned == 0)
         return json_error(r, error, ERROR_INVALID,
-                          "nothing to return: name at least one of output, attention, heads, query, key and value");
+                          "nothing to return: name at least one of output, attention, heads, query, key, value and "
+                          "hidden_states");
     decoding->request->returned = returned;
+    return true;
+}
+
+/* Numbers of heads or of layers, `what` each is; *unknown: the first that can be none. */
+static bool read_numbers(struct json_reader *r, struct arena *arena, const char *what, uint32_t **list, size_t *length,
+                         int64_t *unknown, struct error *error)
+{
+    size_t bytes, count = 0;
+    uint32_t *numbers = arena_take_rest(arena, &bytes);
+    enum json_step step;
+    int64_t number;
+    if (!json_enter_array(r, error))
+        return false;
+    while ((step = json_next_element(r, error)) == JSON_ITEM) {
+        if (!json_read_integer(r, INT64_MIN, INT64_MAX, &number, error))
+            return false;
+        if (count == FORWARD_MAX_INCLUDE_HEADS)
+            return json_error(r, error, ERROR_INVALID, "more than %d %ss are listed", FORWARD_MAX_INCLUDE_HEADS, what);
+        if (count == bytes / sizeof *numbers)
+            return error_out_of_memory(error);
+        numbers[count] = number < 0 || number >= FORWARD_NO_HEAD ? FORWARD_NO_HEAD : (uint32_t)number;
+        if (numbers[count++] == FORWARD_NO_HEAD && *unknown == 0)
+            *unknown = number;
+    }
+    if (step == JSON_FAILED)
+        return false;
+    if (count == 0)
+        return json_error(r, error, ERROR_INVALID,
+                          "no %s is listed: name at least one, or leave the member out for all", what);
+    arena_shorten(arena, numbers, count * sizeof *numbers);
+    *list = numbers;
+    *length = count;
     return true;
 }
 
@@ -238,32 +291,16 @@ bool forward_read_include_heads(struct json_reader *r, void *context, struct err
 {
     struct forward_decoding *decoding = context;
     struct forward_request *request = decoding->request;
-    size_t bytes, count = 0;
-    uint32_t *heads = arena_take_rest(decoding->arena, &bytes);
-    enum json_step step;
-    int64_t head;
-    if (!json_enter_array(r, error))
-        return false;
-    while ((step = json_next_element(r, error)) == JSON_ITEM) {
-        if (!json_read_integer(r, INT64_MIN, INT64_MAX, &head, error))
-            return false;
-        if (count == FORWARD_MAX_INCLUDE_HEADS)
-            return json_error(r, error, ERROR_INVALID, "more than %d heads are listed", FORWARD_MAX_INCLUDE_HEADS);
-        if (count == bytes / sizeof *heads)
-            return error_out_of_memory(error);
-        heads[count] = head < 0 || head >= FORWARD_NO_HEAD ? FORWARD_NO_HEAD : (uint32_t)head;
-        if (heads[count++] == FORWARD_NO_HEAD && request->no_head == 0)
-            request->no_head = head;
-    }
-    if (step == JSON_FAILED)
-        return false;
-    if (count == 0)
-        return json_error(r, error, ERROR_INVALID,
-                          "no head is listed: name at least one, or leave the member out for all");
-    arena_shorten(decoding->arena, heads, count * sizeof *heads);
-    request->include_heads = heads;
-    request->n_include_heads = count;
-    return true;
+    return read_numbers(r, decoding->arena, "head", &request->include_heads, &request->n_include_heads,
+                        &request->no_head, error);
+}
+
+bool forward_read_include_layers(struct json_reader *r, void *context, struct error *error)
+{
+    struct forward_decoding *decoding = context;
+    struct forward_request *request = decoding->request;
+    return read_numbers(r, decoding->arena, "layer", &request->include_layers, &request->n_include_layers,
+                        &request->no_layer, error);
 }
 
 static bool read_top_k(struct json_reader *r, void *context, struct error *error)
@@ -315,6 +352,7 @@ static const struct request_member MEMBERS[] = {
     FORWARD_MEMBER_ENTRIES
     {"return", read_return, NULL},
     {"include_heads", forward_read_include_heads, NULL},
+    {"include_layers", forward_read_include_layers, NULL},
     {"top_k", read_top_k, NULL},
     {"decimals", read_decimals, NULL},
     {"encoding", read_encoding, NULL},
@@ -327,19 +365,51 @@ struct request_members forward_request_members(struct forward_decoding *context)
     return (struct request_members){.list = MEMBERS, .count = sizeof MEMBERS / sizeof *MEMBERS, .context = context};
 }
 
-bool forward_request_complete(const struct forward_request *request, struct error *error)
+/* Whether each member is there that tokens may come as; the pair of query and key is one of them. */
+enum { INPUT, INPUT_IDS, INPUTS_EMBEDS, PIXEL_VALUES, QUERY, INPUT_COUNT };
+static const char *const INPUT_NAMES[INPUT_COUNT] = {"input", "input_ids", "inputs_embeds", "pixel_values", "query"};
+
+static unsigned inputs_of(const struct forward_request *request)
 {
-    bool input = request->input.rank > 0, query = request->query.rank > 0, key = request->key.rank > 0,
-         value = request->value.rank > 0;
-    const char *other = query ? "query" : key ? "key" : value ? "value" : NULL;
-    char pointer[8];
-    if (input && other) {
+    return (request->input.rank > 0) << INPUT | (request->input_ids.rank > 0) << INPUT_IDS |
+           (request->inputs_embeds.rank > 0) << INPUTS_EMBEDS | (request->pixel_values.rank > 0) << PIXEL_VALUES |
+           (request->query.rank > 0 && request->key.rank > 0) << QUERY;
+}
+
+const char *forward_request_input(const struct forward_request *request)
+{
+    const unsigned there = inputs_of(request);
+    unsigned i = 0;
+    while (i < QUERY && !(there >> i & 1))
+        i++;
+    return INPUT_NAMES[i];
+}
+
+bool forward_request_complete(struct forward_request *request, struct error *error)
+{
+    const bool query = request->query.rank > 0, key = request->key.rank > 0, value = request->value.rank > 0;
+    const char *other = query ? "query" : key ? "key" : value ? "value" : NULL, *first;
+    unsigned there = inputs_of(request) & ~(1u << QUERY);
+    char pointer[24];
+    first = there ? forward_request_input(request) : NULL;
+    if (there & (there - 1)) { /* more than one */
+        unsigned second = 0;
+        for (there &= there - 1; !(there >> second & 1); second++)
+            ;
+        other = INPUT_NAMES[second];
+    }
+    if (first && other) {
         snprintf(pointer, sizeof pointer, "/%s", other);
         return error_set_at(error, ERROR_INVALID, pointer,
-                            "input and %s cannot stand together: send input for self-attention, or query and key",
-                            other);
+                            "%s and %s cannot stand together: send one of input, input_ids, inputs_embeds and "
+                            "pixel_values, or query and key",
+                            first, other);
     }
-    if (input || (query && key))
+    request->embedding = (struct embedding_input){.ids = request->input_ids.data,
+                                                  .embeds = request->inputs_embeds.data,
+                                                  .pixels = request->pixel_values.data,
+                                                  .type_ids = request->token_type_ids.data};
+    if (first || (query && key))
         return true;
     if (!other)
         return error_set_at(error, ERROR_INVALID, "", "the member input is missing (or query and key)");

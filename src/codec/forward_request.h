@@ -17,7 +17,8 @@
     X(RETURN_HEADS, "heads")         \
     X(RETURN_QUERY, "query")         \
     X(RETURN_KEY, "key")             \
-    X(RETURN_VALUE, "value")
+    X(RETURN_VALUE, "value")         \
+    X(RETURN_HIDDEN_STATES, "hidden_states")
 
 #define FORWARD_RETURN_INDEX(bit, name) bit##_INDEX,
 enum forward_return_index { FORWARD_RETURNS(FORWARD_RETURN_INDEX) FORWARD_RETURN_COUNT };
@@ -46,6 +47,9 @@ struct forward_request {
     const char *weights;                    /* NULL: the default set */
     const char *id;                         /* its JSON text, as it was sent; NULL: none */
     struct tensor input, query, key, value; /* rank 0: not there */
+    struct integers input_ids, token_type_ids;
+    struct tensor inputs_embeds, pixel_values;
+    struct embedding_input embedding; /* of these, once all members have come */
     struct mask attention_mask;
     struct tensor bias, head_mask;
     bool causal, has_causal; /* has_causal: it was said */
@@ -57,20 +61,23 @@ struct forward_request {
                                 head and there once */
     size_t n_include_heads;
     int64_t no_head; /* the first number that stands as FORWARD_NO_HEAD in include_heads, for its error */
+    uint32_t *include_layers; /* [n_include_layers]; all as include_heads */
+    size_t n_include_layers;
+    int64_t no_layer;
     size_t top_k;    /* 0: whole rows */
     int decimals;    /* -1: shortest */
     enum tensor_encoding encoding;
     bool points_into_body; /* the body has to live as long as the request */
 };
 
-/* The pieces of memory that a request may have: seven tensors and masks, include_heads, weights and id; position_ids,
- * the rules, and in them P or R, E, F and `global`; of an analysis `attention`, and the parts of words, exclude and
- * tokens (position_lists.h). */
-#define FORWARD_REQUEST_PIECES 25
+/* The pieces of memory that a request may have: nine tensors and masks, include_heads, include_layers, weights and id;
+ * position_ids, input_ids, token_type_ids, the rules, and in them P or R, E, F and `global`; of an analysis `attention`,
+ * and the parts of words, exclude and tokens (position_lists.h). */
+#define FORWARD_REQUEST_PIECES 30
 
 /* The most of an arena that decoding a body of `bytes` bytes takes at any moment; SIZE_MAX when that overflows. No part
  * of the body is in two pieces, and a piece is at most twice as long as its part: tensors as tensor_read_json has it,
- * an entry of include_heads, position_ids or `global` and its separator are two bytes of text and become four, a string
+ * an entry of include_heads, input_ids or `global` and its separator are two bytes of text and become four, a string
  * is no longer than its text between the quotes and a NUL; a tensor given as bytes is f16 at the narrowest. Rounding
  * adds less than ARENA_ALIGNMENT to a piece. The rules are there once, however short the text. */
 static inline size_t forward_request_decoded_bytes(size_t bytes)
@@ -82,8 +89,11 @@ static inline size_t forward_request_decoded_bytes(size_t bytes)
     return total;
 }
 
-/* Decodes a body, of any form (request_body.h). Exactly one of `input` and the pair `query`, `key` is there; what needs
- * the weight set's shape is left to forward_request_check.
+/* The member that the request's tokens came as: "input", "query", "input_ids", "inputs_embeds", "pixel_values". */
+const char *forward_request_input(const struct forward_request *request);
+
+/* Decodes a body, of any form (request_body.h). Exactly one of `input`, `input_ids`, `inputs_embeds`, `pixel_values` and
+ * the pair `query`, `key` is there; what needs the weight set's shape is left to forward_request_check.
  *
  * All that the request points to is taken from `arena`, which has forward_request_decoded_bytes(body->length) left
  * (else ERROR_OUT_OF_MEMORY, where it does not suffice) and afterwards holds no more than the request does. On failure

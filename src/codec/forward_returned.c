@@ -14,19 +14,24 @@
 /* Numbers that one thread looks at before it takes the next: some 20 us. */
 #define TILE_NUMBERS ((size_t)1 << 17)
 
-/* Where the next goes, and whether it has a batch axis. */
+/* Where the next goes, and how its shape begins. */
 struct listing {
     struct returned_tensor *next;
     bool rank2;
+    size_t batch;
 };
 
-/* Of [batch, ...]: the other extents are those that are not 0. */
+/* The axes of a sequence's tensor, those that are not 0; `layers` of them, where that is not 0. */
 static struct returned_tensor *add(struct listing *listing, unsigned index, const char *name, const float *data,
-                                   const size_t extents[RETURNED_MAX_RANK])
+                                   size_t layers, const size_t extents[3])
 {
     struct returned_tensor *one = listing->next++;
     *one = (struct returned_tensor){.name = name, .index = index, .data = data};
-    for (unsigned axis = listing->rank2; axis < RETURNED_MAX_RANK && extents[axis]; axis++)
+    if (!listing->rank2)
+        one->shape[one->rank++] = listing->batch;
+    if (layers)
+        one->shape[one->rank++] = layers;
+    for (unsigned axis = 0; axis < 3 && extents[axis]; axis++)
         one->shape[one->rank++] = extents[axis];
     return one;
 }
@@ -37,33 +42,40 @@ size_t returned_list(const struct forward_request *request, const struct attenti
 {
     static const struct forward_result none = {0};
     const struct forward_result *from = result ? result : &none;
-    const size_t batch = problem->batch, queries = problem->query_length, keys = problem->key_length,
-                 heads = shape->num_heads, maps = request->include_heads ? request->n_include_heads : heads;
+    const size_t queries = problem->query_length, keys = problem->key_length, heads = shape->num_heads,
+                 maps = request->include_heads ? request->n_include_heads : heads;
+    /* A model of one layer answers as a bare one. */
+    const size_t all_layers = problem->num_layers > 1 ? problem->num_layers : 0,
+                 layers = all_layers && request->include_layers ? request->n_include_layers : all_layers;
     const struct attention_rules *rules = problem->rules;
     const unsigned returned = request->returned;
-    struct listing listing = {list, problem->rank2};
+    struct listing listing = {.next = list, .rank2 = problem->rank2, .batch = problem->batch};
     if (returned & RETURN_OUTPUT) {
-        const size_t extents[] = {batch, queries, shape->d_model, 0};
-        add(&listing, RETURN_OUTPUT_INDEX, "output", from->output, extents);
+        const size_t extents[] = {queries, shape->d_model, 0};
+        add(&listing, RETURN_OUTPUT_INDEX, "output", from->output, 0, extents);
         if (rules && rules->dropout.samples)
-            add(&listing, RETURNED_OUTPUT_STD, "output_std", from->output_std, extents);
+            add(&listing, RETURNED_OUTPUT_STD, "output_std", from->output_std, 0, extents);
     }
     if (returned & RETURN_ATTENTION) {
-        const size_t extents[] = {batch, maps, queries, forward_map_columns(problem)};
-        struct returned_tensor *map = add(&listing, RETURN_ATTENTION_INDEX, "attention", from->attention, extents);
+        const size_t extents[] = {maps, queries, forward_map_columns(problem)};
+        struct returned_tensor *map =
+            add(&listing, RETURN_ATTENTION_INDEX, "attention", from->attention, layers, extents);
         map->is_map = true;
-        map->kept = size_min(request->top_k, extents[3]);
+        map->kept = size_min(request->top_k, extents[2]);
     }
     if (returned & RETURN_HEADS)
-        add(&listing, RETURN_HEADS_INDEX, "heads", from->heads, (const size_t[]){batch, maps, queries, shape->d_v});
+        add(&listing, RETURN_HEADS_INDEX, "heads", from->heads, layers, (const size_t[]){maps, queries, shape->d_v});
     if (returned & RETURN_QUERY)
-        add(&listing, RETURN_QUERY_INDEX, "query", from->query, (const size_t[]){batch, heads, queries, shape->d_k});
+        add(&listing, RETURN_QUERY_INDEX, "query", from->query, layers, (const size_t[]){heads, queries, shape->d_k});
     if (returned & RETURN_KEY)
-        add(&listing, RETURN_KEY_INDEX, "key", from->key, (const size_t[]){batch, heads, keys, shape->d_k});
+        add(&listing, RETURN_KEY_INDEX, "key", from->key, layers, (const size_t[]){heads, keys, shape->d_k});
     if (returned & RETURN_VALUE)
-        add(&listing, RETURN_VALUE_INDEX, "value", from->value, (const size_t[]){batch, heads, keys, shape->d_v});
+        add(&listing, RETURN_VALUE_INDEX, "value", from->value, layers, (const size_t[]){heads, keys, shape->d_v});
+    if (returned & RETURN_HIDDEN_STATES)
+        add(&listing, RETURN_HIDDEN_STATES_INDEX, "hidden_states", from->hidden_states, problem->num_layers + 1,
+            (const size_t[]){queries, shape->d_model, 0});
     if (rules && rules->keep_heads.kind != KEEP_ALL_HEADS)
-        add(&listing, RETURNED_HEADS_USED, "heads_used", NULL, (const size_t[]){batch, heads, 0, 0})->flags =
+        add(&listing, RETURNED_HEADS_USED, "heads_used", NULL, all_layers, (const size_t[]){heads, 0, 0})->flags =
             from->heads_used;
     return (size_t)(listing.next - list);
 }

@@ -11,7 +11,7 @@
 #include "engine/parallel.h"
 #include "json/number_rows.h"
 
-#define RETURNED_MAX_RANK 4
+#define RETURNED_MAX_RANK 5 /* [B, L, H, Tq, Tk] */
 
 /* Those that are asked for by name, and those that come with what the rules do. */
 enum returned_index {

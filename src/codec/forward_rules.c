@@ -29,6 +29,11 @@ static bool merge(struct forward_rules *rules, const struct attention_shape *sha
         effective->dropout = asked->dropout;
     if (!rules_check(&rules->asked, named, shape, effective, error))
         return false;
+    if (defaults->model) { /* in all its layers, whatever is their own */
+        effective->position_given |= (named & RULE_POSITION) != 0;
+        effective->pattern_given |= (named & RULE_PATTERN) != 0;
+        effective->num_layers = defaults->model->num_layers;
+    }
     *merged = rules_are_off(effective) ? NULL : effective;
     return true;
 }
@@ -41,9 +46,10 @@ static bool check_position_ids(const struct integers *ids, struct forward_input 
     char found[TENSOR_SHAPE_TEXT_BYTES];
     if (ids->rank == 0)
         return true;
-    if (!problem->self_attention)
+    if (!problem->self_attention || (problem->embedding && problem->embedding->pixels))
         return error_set_at(error, ERROR_INVALID, "/position_ids",
-                            "position_ids go with input: beside query and key, positions are counted");
+                            "position_ids go with input, input_ids or inputs_embeds: beside %s, positions are counted",
+                            problem->self_attention ? "pixel_values" : "query and key");
     const bool shared = ids->rank == 1 && ids->shape[0] == tokens;
     const bool each = !problem->rank2 && ids->rank == 2 && ids->shape[0] == batch && ids->shape[1] == tokens;
     if (!shared && !each) {
@@ -70,8 +76,10 @@ static bool beyond_table(const char *pointer, const char *what, long long positi
 }
 
 /* Each position has a row of P. */
-static bool check_learned(const struct integers *ids, const struct forward_input *problem, struct error *error)
+static bool check_learned(const struct forward_request *request, const struct forward_input *problem,
+                          struct error *error)
 {
+    const struct integers *ids = &request->position_ids;
     const struct position_rule *rule = &problem->rules->position;
     const size_t rows = rule->table_rows - size_min(rule->table_rows, rule->offset); /* for positions from 0 on */
     const size_t queries = problem->query_length, keys = problem->key_length;
@@ -89,7 +97,8 @@ static bool check_learned(const struct integers *ids, const struct forward_input
         return beyond_table(place, "the", ids->data[bad], rule, error);
     }
     const bool self = problem->self_attention;
-    const char *pointer = self ? "/input" : "/query";
+    char pointer[24];
+    snprintf(pointer, sizeof pointer, "/%s", forward_request_input(request));
     /* Under causal the last query meets the last key. */
     const long long first = problem->causal ? (long long)keys - (long long)queries : 0,
                     last = first + (long long)queries - 1;
@@ -103,18 +112,18 @@ static bool check_learned(const struct integers *ids, const struct forward_input
 /* ---- what does not go together */
 
 /* The member that Linformer or Nystrom do not go with; NULL: none. */
-static const char *stands_against(const struct forward_input *problem)
+static const char *stands_against(const struct forward_input *problem, const struct rules_defaults *defaults)
 {
     const struct attention_rules *rules = problem->rules;
+    const char *against = rules_conflict(rules, problem->causal, problem->causal_given, defaults);
     if (rules->low_rank.kind == LOW_RANK_SVD)
-        return rules_conflict(rules, problem->causal);
+        return against;
     if (!problem->self_attention)
         return "query";
-    if (problem->causal)
-        return "causal";
+    if (against && strcmp(against, "causal") == 0)
+        return against;
     if (problem->bias)
         return "bias";
-    const char *against = rules_conflict(rules, false);
     if (against)
         return against;
     const bool masked = rules->low_rank.kind == LOW_RANK_LINFORMER ? problem->mask_kind != FORWARD_MASK_NONE
@@ -122,10 +131,12 @@ static const char *stands_against(const struct forward_input *problem)
     return masked ? "attention_mask" : NULL;
 }
 
-static bool check_low_rank(unsigned named, const struct forward_input *problem, struct error *error)
+static bool check_low_rank(const struct forward_request *request, const struct forward_input *problem,
+                           const struct rules_defaults *defaults, struct error *error)
 {
+    const unsigned named = request->rules ? request->rules->asked.named : 0;
     const struct low_rank_rule *rule = &problem->rules->low_rank;
-    const char *against = stands_against(problem), *detail = "";
+    const char *against = stands_against(problem, defaults), *detail = "";
     char pointer[24];
     if (against) {
         snprintf(pointer, sizeof pointer, "/%s", named & RULE_LOW_RANK ? "low_rank" : against);
@@ -137,8 +148,9 @@ static bool check_low_rank(unsigned named, const struct forward_input *problem, 
                             low_rank_name(rule->kind), against, *detail ? " " : "", detail);
     }
     const size_t most = size_min(rule->e_columns, rule->f_columns);
+    snprintf(pointer, sizeof pointer, "/%s", forward_request_input(request));
     if (rule->kind == LOW_RANK_LINFORMER && problem->key_length > most)
-        return error_set_at(error, ERROR_INVALID, "/input", "%zu tokens, but %s of linformer has %zu columns",
+        return error_set_at(error, ERROR_INVALID, pointer, "%zu tokens, but %s of linformer has %zu columns",
                             problem->key_length, rule->e_columns <= rule->f_columns ? "E" : "F", most);
     return true;
 }
@@ -150,6 +162,7 @@ bool forward_check_rules(const struct forward_request *request, const struct att
     struct forward_rules *own = request->rules;
     if (!defaults)
         defaults = &none;
+    problem->causal_given = request->has_causal;
     problem->causal = request->has_causal ? request->causal : defaults->causal;
     problem->rules = defaults->rules;
     if (!check_position_ids(&request->position_ids, problem, error) ||
@@ -158,9 +171,9 @@ bool forward_check_rules(const struct forward_request *request, const struct att
     const struct attention_rules *rules = problem->rules;
     if (!rules)
         return true;
-    if (rules->low_rank.kind != LOW_RANK_NONE && !check_low_rank(own ? own->asked.named : 0, problem, error))
+    if (rules->low_rank.kind != LOW_RANK_NONE && !check_low_rank(request, problem, defaults, error))
         return false;
-    if (rules->position.kind == POSITION_LEARNED && !check_learned(&request->position_ids, problem, error))
+    if (rules->position.kind == POSITION_LEARNED && !check_learned(request, problem, error))
         return false;
     if (rules->keep_heads.kind != KEEP_ALL_HEADS && rules->keep_heads.kind != KEEP_ENTROPY_BELOW &&
         rules->keep_heads.by == KEEP_BY_IMPORTANCE) {

@@ -76,8 +76,9 @@ static bool read_name(struct json_reader *r, void *context, struct error *error)
     decoding->request->input_at[i] = (uint8_t)decoding->n_inputs;
     input->member = i;
     input->kind = decoding->members.list[i].read_raw == forward_read_raw_attention_mask ? INPUT_MASK
-                  : decoding->members.list[i].read_raw == forward_read_raw_position_ids ? INPUT_INTEGERS
-                                                                                        : INPUT_NUMBERS;
+                  : forward_integers(decoding->forward.request, decoding->members.list[i].read_raw)
+                      ? INPUT_INTEGERS
+                      : INPUT_NUMBERS;
     input->has_name = true;
     return true;
 }
@@ -222,8 +223,9 @@ static bool take_input(const struct json_reader *r, struct input *input, struct 
     if (input->has_binary_size)
         return take_bytes(r, input, error) && member_of(input)->read_raw(raw, pointer, &decoding->forward, error);
     if (input->kind == INPUT_INTEGERS) {
-        request->position_ids = (struct integers){.rank = raw->rank, .count = raw->count, .data = input->numbers};
-        memcpy(request->position_ids.shape, raw->shape, raw->rank * sizeof *raw->shape); /* INTEGERS_MAX_RANK at most */
+        struct integers *integers = forward_integers(request, member_of(input)->read_raw);
+        *integers = (struct integers){.rank = raw->rank, .count = raw->count, .data = input->numbers};
+        memcpy(integers->shape, raw->shape, raw->rank * sizeof *raw->shape); /* INTEGERS_MAX_RANK at most */
         return true;
     }
     /* What was read from text is as bytes that need no conversion: it stays where it is, which is not the body. */

@@ -155,15 +155,17 @@ bool rules_check(const struct rules_asked *asked, unsigned named, const struct a
 
 bool rules_are_off(const struct attention_rules *rules)
 {
-    return rules->position.kind == POSITION_NONE && rules->pattern.kind == PATTERN_FULL &&
+    return !rules->position_given && !rules->pattern_given && rules->position.kind == POSITION_NONE &&
+           rules->pattern.kind == PATTERN_FULL &&
            rules->low_rank.kind == LOW_RANK_NONE && rules->keep_heads.kind == KEEP_ALL_HEADS &&
            rules->dropout.samples == 0;
 }
 
-const char *rules_conflict(const struct attention_rules *rules, bool causal)
+/* Of one layer. */
+static const char *conflict(const struct attention_rules *rules, enum position_kind position, enum pattern_kind pattern,
+                            bool causal)
 {
     const enum low_rank_kind low_rank = rules->low_rank.kind;
-    const enum position_kind position = rules->position.kind;
     if (low_rank == LOW_RANK_SVD)
         return position == POSITION_ROPE ? "position" : NULL;
     if (low_rank != LOW_RANK_LINFORMER && low_rank != LOW_RANK_NYSTROM)
@@ -172,9 +174,26 @@ const char *rules_conflict(const struct attention_rules *rules, bool causal)
         return "causal";
     if (position == POSITION_ALIBI || position == POSITION_T5 || position == POSITION_RELATIVE)
         return "position";
-    if (rules->pattern.kind != PATTERN_FULL)
+    if (pattern != PATTERN_FULL)
         return "pattern";
     if (rules->keep_heads.kind != KEEP_ALL_HEADS)
         return "keep_heads";
     return rules->dropout.samples ? "dropout" : NULL;
+}
+
+const char *rules_conflict(const struct attention_rules *rules, bool causal, bool causal_given,
+                           const struct rules_defaults *defaults)
+{
+    const struct model_shape *model = defaults->model;
+    const char *against = NULL;
+    if (!model)
+        return conflict(rules, rules->position.kind, rules->pattern.kind, causal);
+    for (size_t n = 0; n < model->num_layers && !against; n++) {
+        const struct layer_shape *layer = &model->layers[n];
+        against = conflict(
+            rules, layer->own_position && !rules->position_given ? layer->position.kind : rules->position.kind,
+            layer->own_pattern && !rules->pattern_given ? layer->pattern.kind : rules->pattern.kind,
+            layer->own_causal && !causal_given ? layer->causal : causal);
+    }
+    return against;
 }

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "codec/rules_read.h"
 #include "engine/attention.h"
+#include "engine/model_shape.h"
 #include "engine/rules.h"
 
 #include <stdbool.h>
@@ -14,7 +15,8 @@
 struct rules_defaults {
     const struct attention_rules *rules; /* NULL: nothing but attention */
     bool causal;
-    const double *importance; /* [num_heads], for keep_heads; NULL: none is stored */
+    const double *importance; /* [num_layers, num_heads], for keep_heads; NULL: none is stored */
+    const struct model_shape *model; /* the layers that it does it in, with rules of their own; NULL: one bare layer */
 };
 
 /* Puts the tensors that were read into *rules: those of `asked`, which it was copied from in whole or in part (`named`:
@@ -25,9 +27,11 @@ bool rules_check(const struct rules_asked *asked, unsigned named, const struct a
 /* Whether nothing is asked for: what has no rules at all gives the same. */
 bool rules_are_off(const struct attention_rules *rules);
 
-/* The names of rules that do not go together, of what is there already without a request; NULL: they all do. Linformer
- * and Nystrom go with nothing that says which keys or heads count, svd not with rope. */
-const char *rules_conflict(const struct attention_rules *rules, bool causal);
+/* The name of a rule that does not go with the low rank that is there, in any layer of the defaults' model; NULL: they
+ * all do. Linformer and Nystrom go with nothing that says which keys or heads count, svd not with rope. causal_given:
+ * `causal` is for all layers, whatever is their own. */
+const char *rules_conflict(const struct attention_rules *rules, bool causal, bool causal_given,
+                           const struct rules_defaults *defaults);
 
 /* "linformer" */
 const char *low_rank_name(enum low_rank_kind kind);

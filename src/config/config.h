@@ -10,7 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum weights_source { WEIGHTS_NUMPY, WEIGHTS_IDENTITY, WEIGHTS_SAFETENSORS };
+/* The last two are models of many layers. */
+enum weights_source { WEIGHTS_NUMPY, WEIGHTS_IDENTITY, WEIGHTS_SAFETENSORS, WEIGHTS_BLOCKS, WEIGHTS_HUGGINGFACE };
 enum weights_layout { LAYOUT_IN_OUT, LAYOUT_OUT_IN };
 
 /* clang-format off */
@@ -47,13 +48,17 @@ struct weights_config {
     bool has_scale;
     double scale;  /* numpy: the factor of the draws (0.1); else of the scores, 1/sqrt(d_k) unless given */
     uint32_t seed; /* numpy */
-    char *path;    /* safetensors; already relative to the configuration file's folder */
+    char *path;    /* of the file, or of huggingface's folder; already relative to the configuration file's folder */
     enum weights_layout layout;
     char *tensors[WEIGHT_TENSOR_COUNT]; /* the file's names, NULL where not given; may hold {head} */
     bool causal;                        /* what requests that do not say are computed under, as are these */
     struct weights_text position, pattern, low_rank, keep_heads, dropout;
     struct weights_text head_importance; /* numbers for keep_heads */
-    size_t line;                        /* of the entry in the file, for faults of loading; 0: no file */
+    /* blocks */
+    size_t num_layers;
+    struct weights_text layer, layers, embeddings, final_norm;
+    size_t line;          /* of the entry in the file, for faults of loading; 0: no file */
+    const char *given_by; /* "--model", "ATTND_MODELS": it is no entry of a file; NULL */
 };
 
 /* More keys than there are outside `weights`. */
@@ -116,6 +121,8 @@ struct config_flags {
     const char *file;          /* --config */
     const char *const *listen; /* --listen, each */
     size_t listen_count;
+    const char *const *models; /* --model, each: NAME=PATH */
+    size_t model_count;
 };
 
 /* Fills *config. `environment` is the process's (environ). Faults (every one that is found, not only the first) are

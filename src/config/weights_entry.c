@@ -116,7 +116,7 @@ static bool read_string_key(struct entry *entry, const struct weights_key *key, 
         return true;
     case WEIGHTS_PATH:
         if (!*string)
-            document_fault(document, place, NULL, "expected the path of a safetensors file, got \"\"");
+            document_fault(document, place, NULL, "expected the path of a safetensors file or of a model's folder, got \"\"");
         entry->set->path = beside(document->file, string);
         if (!entry->set->path)
             document->faults->out_of_memory = true;
@@ -269,7 +269,7 @@ static void check_missing(struct entry *entry)
             continue;
         if (keys[i].type == WEIGHTS_SOURCE)
             document_fault(entry->document, entry->place, pointer_to(entry, "", pointer),
-                           "missing \"source\": \"numpy\", \"identity\" or \"safetensors\"");
+                           "missing \"source\": \"numpy\", \"identity\", \"safetensors\", \"blocks\" or \"huggingface\"");
         else if (keys[i].type == WEIGHTS_TENSORS)
             document_fault(entry->document, entry->place, pointer_to(entry, "", pointer),
                            "missing \"tensors\": the file's names of W_Q, W_K and W_V (or W_QKV) and of W_O");
@@ -286,7 +286,7 @@ static void check_shape(struct entry *entry)
     if (set->d_model && set->num_heads && !set->d_k && set->d_model % set->num_heads != 0)
         document_fault(entry->document, place_of(entry, "num_heads"), pointer_to(entry, "num_heads", pointer),
                        "d_model %zu is not a multiple of num_heads %zu%s", set->d_model, set->num_heads,
-                       set->source == WEIGHTS_SAFETENSORS ? " and no d_k is given" : "");
+                       set->source >= WEIGHTS_SAFETENSORS ? " and no d_k is given" : "");
     if (set->num_kv_heads && set->num_heads && set->num_heads % set->num_kv_heads != 0)
         document_fault(entry->document, place_of(entry, "num_kv_heads"), pointer_to(entry, "num_kv_heads", pointer),
                        "num_heads %zu is not a multiple of num_kv_heads %zu", set->num_heads, set->num_kv_heads);
@@ -344,12 +344,35 @@ static const struct weights_text *text_of(const struct weights_config *set, cons
     return NULL;
 }
 
+/* Goes on to the element of an array that the pointer names next. */
+static bool find_element(struct json_reader *r, const char **pointer, const char **place)
+{
+    char *end;
+    const unsigned long wanted = strtoul(*pointer + 1, &end, 10);
+    struct error error;
+    if (end == *pointer + 1 || (*end && *end != '/') || !json_enter_array(r, &error))
+        return false;
+    for (unsigned long i = 0; json_next_element(r, &error) == JSON_ITEM; i++) {
+        json_peek(r);
+        if (i == wanted) {
+            *place = r->at;
+            *pointer = end;
+            return true;
+        }
+        if (!json_skip(r, NULL, NULL, &error))
+            return false;
+    }
+    return false;
+}
+
 /* Goes on to the value of the member that the pointer names next. */
 static bool find_member(struct json_reader *r, const char **pointer, const char **place)
 {
     const size_t length = strcspn(*pointer + 1, "/");
     struct json_key key;
     struct error error;
+    if (json_peek(r) == JSON_ARRAY)
+        return find_element(r, pointer, place);
     if (json_peek(r) != JSON_OBJECT || !json_enter_object(r, &error))
         return false;
     while (json_next_member(r, &key, &error) == JSON_ITEM) {

@@ -22,7 +22,7 @@ enum weights_type {
 
 /* Bit s of a set of sources: enum weights_source s. */
 #define WEIGHTS_OF(source) (1U << (source))
-#define WEIGHTS_OF_ALL     (WEIGHTS_OF(WEIGHTS_NUMPY) | WEIGHTS_OF(WEIGHTS_IDENTITY) | WEIGHTS_OF(WEIGHTS_SAFETENSORS))
+#define WEIGHTS_OF_ALL     (WEIGHTS_OF(WEIGHTS_HUGGINGFACE + 1) - 1)
 
 struct weights_key {
     const char *name;

@@ -34,6 +34,7 @@ struct embedding_input {
 
 struct forward_input {
     size_t batch, query_length, key_length;  /* B, Tq, Tk; all at least 1 */
+    size_t num_layers;                       /* of the model that it is for; 0: a bare layer */
     bool rank2;                              /* the request had no batch axis (batch is 1): for whoever prints shapes */
     bool self_attention;                     /* query, key and value are the same tensor */
     bool causal_given;                       /* `causal` overrules the layers' own (model_shape.h) */

@@ -60,20 +60,28 @@ bool forward_reserve(struct forward_job *job, struct error *error)
     const struct forward_input *in = &job->input;
     struct forward_result *result = &job->result;
     const size_t n_maps = job->asked->include_heads ? job->asked->n_include_heads : shape->num_heads;
+    /* A bare layer's tensors have no layer axis; a model's stand behind that of the batch. */
+    const size_t all_layers = size_max(in->num_layers, 1),
+                 layers = job->asked->include_layers ? job->asked->n_include_layers : all_layers;
+    size_t planes, all_planes;
     const struct attention_rules *rules = in->rules;
     const bool samples = rules && rules->dropout.samples, chooses = rules && rules->keep_heads.kind != KEEP_ALL_HEADS;
+    if (!size_multiply(in->batch, layers, &planes) || !size_multiply(in->batch, all_layers, &all_planes))
+        return error_set(error, ERROR_TOO_LARGE, "the answer's tensors are larger than any memory");
     struct arena_piece buffers[RESULT_COUNT] = {
         [RETURN_OUTPUT_INDEX] = {&result->output, {in->batch, in->query_length, shape->d_model, 1}},
-        [RETURN_ATTENTION_INDEX] = {&result->attention, {in->batch, n_maps, in->query_length, forward_map_columns(in)}},
-        [RETURN_HEADS_INDEX] = {&result->heads, {in->batch, n_maps, in->query_length, shape->d_v}},
-        [RETURN_QUERY_INDEX] = {&result->query, {in->batch, shape->num_heads, in->query_length, shape->d_k}},
-        [RETURN_KEY_INDEX] = {&result->key, {in->batch, shape->num_heads, in->key_length, shape->d_k}},
-        [RETURN_VALUE_INDEX] = {&result->value, {in->batch, shape->num_heads, in->key_length, shape->d_v}},
+        [RETURN_ATTENTION_INDEX] = {&result->attention, {planes, n_maps, in->query_length, forward_map_columns(in)}},
+        [RETURN_HEADS_INDEX] = {&result->heads, {planes, n_maps, in->query_length, shape->d_v}},
+        [RETURN_QUERY_INDEX] = {&result->query, {planes, shape->num_heads, in->query_length, shape->d_k}},
+        [RETURN_KEY_INDEX] = {&result->key, {planes, shape->num_heads, in->key_length, shape->d_k}},
+        [RETURN_VALUE_INDEX] = {&result->value, {planes, shape->num_heads, in->key_length, shape->d_v}},
+        [RETURN_HIDDEN_STATES_INDEX] = {&result->hidden_states,
+                                        {in->batch, in->num_layers + 1, in->query_length, shape->d_model}},
         [RESULT_OUTPUT_STD] = {&result->output_std,
                                {in->batch, in->query_length, shape->d_model, 1},
                                sizeof(float),
                                samples && job->asked->returned & RETURN_OUTPUT},
-        [RESULT_HEADS_USED] = {&result->heads_used, {in->batch, shape->num_heads, 1, 1}, sizeof(uint8_t), chooses},
+        [RESULT_HEADS_USED] = {&result->heads_used, {all_planes, shape->num_heads, 1, 1}, sizeof(uint8_t), chooses},
     };
     size_t bytes = 0;
     for (unsigned i = 0; i < FORWARD_RETURN_COUNT; i++) {
@@ -82,6 +90,11 @@ bool forward_reserve(struct forward_job *job, struct error *error)
     }
     result->n_maps = n_maps;
     result->include_heads = job->asked->include_heads;
+    if (in->num_layers) {
+        result->n_layers = layers;
+        result->include_layers = job->asked->include_layers;
+        result->n_states = in->num_layers + 1;
+    }
     if (!arena_pieces(buffers, RESULT_COUNT, NULL, &bytes))
         return error_set(error, ERROR_TOO_LARGE, "the answer's tensors are larger than any memory");
     return forward_job_take_results(job, bytes, error) && arena_pieces(buffers, RESULT_COUNT, &job->results, &bytes);

@@ -2,7 +2,10 @@
 #include "server/forward_job.h"
 
 #include "base/size.h"
+#include "engine/model_run.h"
 #include "server/forward_batch.h"
+
+_Static_assert(FORWARD_BATCH_JOBS <= MODEL_MOST_INPUTS, "a model takes a batch of jobs");
 
 /* The layer that full attention has, for compare. */
 static const struct attention_layer *full_layer(const struct forward_job *job)
@@ -12,8 +15,30 @@ static const struct attention_layer *full_layer(const struct forward_job *job)
 
 double forward_job_flop(const struct forward_job *job)
 {
+    if (job->set->model)
+        return model_flop(weight_set_model(job->set), &job->input);
     return job->asked->compare ? forward_compare_flop(job->shape, attention_layer_shape(full_layer(job)), &job->input)
                                : forward_flop(job->shape, &job->input);
+}
+
+/* Those of a model, which are not observed. */
+static bool run_model(struct forward_job *const *jobs, size_t count, const struct parallel *parallel,
+                      struct error *error)
+{
+    const struct model *model = jobs[0]->set->model;
+    const struct forward_input *inputs[FORWARD_BATCH_JOBS];
+    struct forward_result *results[FORWARD_BATCH_JOBS];
+    struct forward_scratch scratch;
+    for (size_t i = 0; i < count; i++) {
+        inputs[i] = &jobs[i]->input;
+        results[i] = &jobs[i]->result;
+    }
+    const bool counted = model_scratch_bytes(model_shape_of(model), inputs, count, parallel->lanes, &scratch.bytes);
+    if (!forward_job_take_scratch(jobs[0], counted, &scratch, error))
+        return false;
+    const bool computed = model_run(model, inputs, results, count, NULL, parallel, &scratch.arena, error);
+    forward_job_give_scratch(jobs[0], &scratch);
+    return computed;
 }
 
 static bool run_forward(struct forward_job *const *jobs, size_t count, bool observed, const struct parallel *parallel,
@@ -73,6 +98,8 @@ static bool run_compared(struct forward_job *job, const struct parallel *paralle
 bool forward_job_run_forward(struct forward_job *const *jobs, size_t count, const struct parallel *parallel,
                              struct error *error)
 {
+    if (jobs[0]->set->model)
+        return run_model(jobs, count, parallel, error);
     const bool observed = live_feed_choose(jobs, count);
     if (jobs[0]->asked->compare)
         return run_compared(jobs[0], parallel, error);

@@ -241,15 +241,25 @@ static void release_importance(struct forward_job *job)
     job->importance = NULL;
 }
 
+/* Analyses are of one layer. */
+static bool check_bare(const struct forward_job *job, struct error *error)
+{
+    return !job->set->model ||
+           error_set_at(error, ERROR_INVALID, "/weights",
+                        "weight set \"%s\" has layers with what stands around attention; this route takes their maps: "
+                        "have /v1/forward return them, and send those of a layer as attention",
+                        job->set->name);
+}
+
 static bool check(struct forward_job *job, struct error *error)
 {
     if (job->posted)
         return true;
     const struct rules_defaults defaults = defaults_of(job);
     if (forward_request_check(job->asked, &job->set->shape, &defaults, &job->input, error) &&
-        (!job->route->compute || forward_request_check_maps(&job->input, error))) {
+        (!job->route->compute || (forward_request_check_maps(&job->input, error) && check_bare(job, error)))) {
         job->layer = weight_set_layer(job->set, job->input.rules);
-        job->shape = attention_layer_shape(job->layer);
+        job->shape = job->layer ? attention_layer_shape(job->layer) : &job->set->shape;
         return true;
     }
     if (job->route->place)
@@ -280,16 +290,21 @@ double forward_job_expected_flop(const struct forward_job *job)
                                          [ENCODING_BASE64] = FLOP_PER_BASE64_BYTE,
                                          [ENCODING_SAFETENSORS] = FLOP_PER_RAW_BYTE};
     const double per_byte = job->raw_answer ? FLOP_PER_RAW_BYTE : by_encoding[job->asked->encoding];
-    const size_t weight_bytes = job->layer ? attention_layer_bytes(job->layer) : 0;
+    const size_t weight_bytes = job->layer                    ? attention_layer_bytes(job->layer)
+                                : job->set && job->set->model ? model_bytes(job->set->model)
+                                                              : 0;
     return job->flop + per_byte * (double)job->answer_bytes + content_coding_flop(job->request, job->answer_bytes) +
            FLOP_PER_WEIGHT_BYTE * (double)weight_bytes;
 }
 
-/* What is computed together has one weight set, and the same rules: the set's own. NULL: it is computed alone. */
+/* What is computed together has one weight set, and the same rules: the set's own; of a model, tokens to embed or none.
+ * NULL: it is computed alone. */
 static const void *batch_key_of(const struct forward_job *job)
 {
     if (job->asked->rules || job->asked->compare)
         return NULL;
+    if (job->input.embedding)
+        return job->importance ? NULL : &job->set->model;
     return job->input.rules ? (const void *)job->input.rules : job->set;
 }
 

@@ -22,8 +22,8 @@ struct forward_job {
     struct request *request;
     struct forward_request *asked; /* in the route's structure; set by `decode` */
     const struct weight_set *set;
-    const struct attention_layer *layer; /* of the set, the one that computes under the input's rules */
-    const struct attention_shape *shape; /* the layer's */
+    const struct attention_layer *layer; /* of the set, the one that computes under the input's rules; NULL: a model */
+    const struct attention_shape *shape; /* the layer's, or that of all layers of the set's model */
     struct head_importance *importance;  /* that the rules go by; NULL: they do not */
     struct forward_input input;          /* points into what was decoded, and into the set */
     struct forward_result result;        /* points into `results` */

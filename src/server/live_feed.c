@@ -58,7 +58,7 @@ static bool choose(struct forward_job *job)
 {
     struct server *server = job->request->server;
     struct live_feed *feed = &job->live;
-    if (job->route->compute) /* an analysis */
+    if (job->route->compute || job->set->model) /* an analysis; a model, whose layers are not observed */
         return false;
     if (!feed->store) {
         feed->store = live_sets_find(server->live, job->set, NULL);

@@ -14,7 +14,7 @@
 
 #define MAX_DIMENSIONS 4
 
-struct model_tensor {
+struct listed_tensor {
     const char *name, *datatype;
     size_t rank;
     json_int_t shape[MAX_DIMENSIONS];
@@ -23,10 +23,10 @@ struct model_tensor {
 
 /* [batch, tokens, ...] throughout: without the batch axis tensors are taken too, which the protocol cannot say. */
 #define MAX_INPUTS 7
-static size_t list_inputs(const struct attention_shape *shape, struct model_tensor list[MAX_INPUTS])
+static size_t list_inputs(const struct attention_shape *shape, struct listed_tensor list[MAX_INPUTS])
 {
     const json_int_t d_model = (json_int_t)shape->d_model, heads = (json_int_t)shape->num_heads;
-    const struct model_tensor all[MAX_INPUTS] = {
+    const struct listed_tensor all[MAX_INPUTS] = {
         {"input", "FP32", 3, {ANY, ANY, d_model}, false}, {"query", "FP32", 3, {ANY, ANY, d_model}, true},
         {"key", "FP32", 3, {ANY, ANY, d_model}, true},    {"value", "FP32", 3, {ANY, ANY, d_model}, true},
         {"attention_mask", "INT64", 2, {ANY, ANY}, true}, {"bias", "FP32", 3, {heads, ANY, ANY}, true},
@@ -38,11 +38,11 @@ static size_t list_inputs(const struct attention_shape *shape, struct model_tens
 }
 
 #define MAX_OUTPUTS 8
-static size_t list_outputs(const struct attention_shape *shape, struct model_tensor list[MAX_OUTPUTS])
+static size_t list_outputs(const struct attention_shape *shape, struct listed_tensor list[MAX_OUTPUTS])
 {
     const json_int_t d_model = (json_int_t)shape->d_model, heads = (json_int_t)shape->num_heads,
                      d_k = (json_int_t)shape->d_k, d_v = (json_int_t)shape->d_v;
-    const struct model_tensor all[MAX_OUTPUTS] = {
+    const struct listed_tensor all[MAX_OUTPUTS] = {
         {"output", "FP32", 3, {ANY, ANY, d_model}, false},
         {"attention", "FP32", 4, {ANY, heads, ANY, ANY}, false},
         {"heads", "FP32", 4, {ANY, heads, ANY, d_v}, false},
@@ -58,7 +58,7 @@ static size_t list_outputs(const struct attention_shape *shape, struct model_ten
 }
 
 /* NULL when memory ran out, as all of these. */
-static json_t *shape_of(const struct model_tensor *tensor)
+static json_t *shape_of(const struct listed_tensor *tensor)
 {
     json_t *shape = json_array();
     for (size_t i = 0; i < tensor->rank; i++)
@@ -70,12 +70,12 @@ static json_t *shape_of(const struct model_tensor *tensor)
 }
 
 /* {"name", "datatype", "shape"} */
-static json_t *describe_metadata(const struct model_tensor *tensor)
+static json_t *describe_metadata(const struct listed_tensor *tensor)
 {
     return json_pack("{s:s, s:s, s:o}", "name", tensor->name, "datatype", tensor->datatype, "shape", shape_of(tensor));
 }
 
-static json_t *describe_input(const struct model_tensor *tensor)
+static json_t *describe_input(const struct listed_tensor *tensor)
 {
     char type[24];
     snprintf(type, sizeof type, "TYPE_%s", tensor->datatype);
@@ -84,7 +84,7 @@ static json_t *describe_input(const struct model_tensor *tensor)
                      (int)tensor->optional);
 }
 
-static json_t *describe_output(const struct model_tensor *tensor)
+static json_t *describe_output(const struct listed_tensor *tensor)
 {
     char type[24];
     snprintf(type, sizeof type, "TYPE_%s", tensor->datatype);
@@ -92,8 +92,8 @@ static json_t *describe_output(const struct model_tensor *tensor)
                      "label_filename", "", "is_shape_tensor", 0);
 }
 
-static json_t *describe_all(const struct model_tensor *list, size_t count,
-                            json_t *(*describe)(const struct model_tensor *))
+static json_t *describe_all(const struct listed_tensor *list, size_t count,
+                            json_t *(*describe)(const struct listed_tensor *))
 {
     json_t *all = json_array();
     for (size_t i = 0; i < count; i++)
@@ -125,7 +125,7 @@ void oip_models_handle(struct request *request)
 
 void oip_model_handle(struct request *request)
 {
-    struct model_tensor inputs[MAX_INPUTS], outputs[MAX_OUTPUTS];
+    struct listed_tensor inputs[MAX_INPUTS], outputs[MAX_OUTPUTS];
     struct error error;
     const struct weight_set *set = oip_model_find(request, &error);
     if (!set) {
@@ -167,7 +167,7 @@ static json_t *describe_parameters(const struct weight_set *set)
 /* max_batch_size 0: the dims have the batch axis. */
 void oip_config_handle(struct request *request)
 {
-    struct model_tensor inputs[MAX_INPUTS], outputs[MAX_OUTPUTS];
+    struct listed_tensor inputs[MAX_INPUTS], outputs[MAX_OUTPUTS];
     struct error error;
     const struct weight_set *set = oip_model_find(request, &error);
     if (!set) {

@@ -105,14 +105,23 @@ static void add_rules(struct sha256_ctx *hash, const struct set_rules *rules)
     add_pattern(hash, &rules->rules.pattern);
     add_low_rank(hash, &rules->rules.low_rank);
     add_heads_and_dropout(hash, &rules->rules);
-    for (unsigned i = 0; i < rules->n_tensors; i++) {
-        add_number(hash, rules->tensor_counts[i]);
-        sha256_update(hash, rules->tensor_counts[i] * sizeof(float), (const uint8_t *)rules->tensors[i]);
+    for (size_t i = 0; i < rules->tensors.count; i++) {
+        const struct rule_tensor *tensor = &rules->tensors.items[i];
+        add_number(hash, tensor->count);
+        sha256_update(hash, tensor->count * sizeof(float), (const uint8_t *)tensor->numbers);
     }
     add_number(hash, stored ? stored->count : 0);
     for (size_t i = 0; stored && i < stored->count; i++)
         add_real(hash, stored->values[i]);
     head_importance_release(stored);
+}
+
+static void finish(struct sha256_ctx *hash, char text[DIGEST_TEXT_BYTES])
+{
+    uint8_t bytes[SHA256_DIGEST_SIZE];
+    sha256_digest(hash, sizeof bytes, bytes);
+    for (size_t i = 0; i < sizeof bytes; i++)
+        snprintf(text + 2 * i, 3, "%02x", bytes[i]);
 }
 
 void digest_write(const struct attention_shape *shape, const struct layer_tensors *tensors,
@@ -137,8 +146,37 @@ void digest_write(const struct attention_shape *shape, const struct layer_tensor
     }
     if (!set_rules_are_plain(rules))
         add_rules(&hash, rules);
-    uint8_t bytes[SHA256_DIGEST_SIZE];
-    sha256_digest(&hash, sizeof bytes, bytes);
-    for (size_t i = 0; i < sizeof bytes; i++)
-        snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+    finish(&hash, text);
+}
+
+/* Whether any layer has rules of its own. */
+static bool has_own_rules(const struct model_shape *shape)
+{
+    bool has = false;
+    for (size_t n = 0; n < shape->num_layers; n++)
+        has |= shape->layers[n].own_causal || shape->layers[n].own_position || shape->layers[n].own_pattern;
+    return has;
+}
+
+void digest_add_rules(const struct model_shape *shape, const struct set_rules *rules, char text[DIGEST_TEXT_BYTES])
+{
+    struct sha256_ctx hash;
+    if (set_rules_are_plain(rules) && !has_own_rules(shape))
+        return;
+    sha256_init(&hash);
+    sha256_update(&hash, DIGEST_TEXT_BYTES - 1, (const uint8_t *)text);
+    add_rules(&hash, rules);
+    add_number(&hash, rules->rules.position_given);
+    add_number(&hash, rules->rules.pattern_given);
+    for (size_t n = 0; n < shape->num_layers; n++) {
+        const struct layer_shape *layer = &shape->layers[n];
+        add_number(&hash, layer->own_causal ? 1 + layer->causal : 0);
+        add_number(&hash, layer->own_position);
+        if (layer->own_position)
+            add_position(&hash, &layer->position);
+        add_number(&hash, layer->own_pattern);
+        if (layer->own_pattern)
+            add_pattern(&hash, &layer->pattern);
+    }
+    finish(&hash, text);
 }

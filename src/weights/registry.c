@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "config/weights_entry.h"
 #include "engine/forward.h"
+#include "engine/model_run.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,11 +22,15 @@ static void add_fault(struct faults *faults, const struct config *config, size_t
 {
     const struct weights_config *entry = &config->weights[index];
     char pointer[POINTER_BYTES];
-    bool has_folder = entry->source == WEIGHTS_SAFETENSORS && entry->path && strchr(entry->path, '/');
+    const bool has_folder = entry->path && strchr(entry->path, '/');
+    const char *place = entry->given_by ? entry->given_by : config->file ? config->file : "configuration";
     snprintf(pointer, sizeof pointer, "/weights/%zu%s", index, error->has_pointer ? error->pointer : "");
-    faults_add(faults, config->file ? config->file : "configuration",
-               config->file ? weights_entry_line(entry, error->has_pointer ? error->pointer : "") : 0, pointer,
-               "weight set \"%s\": %s%s%s%s", entry->name, error->message, has_folder ? " (the file is " : "",
+    faults_add(faults, place,
+               config->file ? weights_entry_line(entry, error->has_pointer ? error->pointer : "") : 0,
+               entry->given_by ? NULL : pointer, "weight set \"%s\": %s%s%s%s", entry->name, error->message,
+               !has_folder                            ? ""
+               : entry->source == WEIGHTS_HUGGINGFACE ? " (the folder is "
+                                                      : " (the file is ",
                has_folder ? entry->path : "", has_folder ? ")" : "");
 }
 
@@ -147,7 +152,8 @@ bool registry_check_memory(const struct weights_registry *registry, const struct
         size_t bytes;
         if (!set->ready)
             continue;
-        if (!forward_scratch_bytes(&set->shape, inputs, 1, lanes, &bytes))
+        if (!(set->model ? model_scratch_bytes(weight_set_model(set), inputs, 1, lanes, &bytes)
+                         : forward_scratch_bytes(&set->shape, inputs, 1, lanes, &bytes)))
             bytes = SIZE_MAX;
         if (bytes <= budget_bytes)
             continue;

@@ -2,23 +2,13 @@
  * is a name in the set's file. One thread; afterwards any thread reads them. */
 #include "weights/set_rules.h"
 
-#include "base/size.h"
 #include "codec/head_importance.h"
 #include "codec/rules_read.h"
-#include "weights/safetensors_tensor.h"
+#include "weights/layer_rules.h"
 #include "json/reader.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* One loading. */
-struct loading {
-    const struct weights_config *config;
-    struct set_rules *rules;
-    struct safetensors_file file; /* descriptor -1: not opened yet */
-    bool counting;                /* tensors are looked up, and not read */
-    size_t bytes;                 /* of those that were met */
-};
 
 static const struct weights_text *text_of(const struct weights_config *config, enum rule_index rule)
 {
@@ -36,79 +26,14 @@ static const struct weights_text *text_of(const struct weights_config *config, e
     }
 }
 
-/* ---- tensors */
-
-/* All numbers of a tensor, in order. */
-static bool read_numbers(struct loading *loading, const struct safetensors_entry *entry, const char *pointer,
-                         struct tensor *tensor, struct error *error)
+static bool read_rule(struct rule_files *files, struct set_rules *rules, enum rule_index rule,
+                      struct rules_asked *asked, struct error *error)
 {
-    struct set_rules *rules = loading->rules;
-    float *numbers = malloc(entry->count * sizeof *numbers); /* no overflow: it was checked */
-    if (!numbers)
-        return error_out_of_memory(error);
-    rules->tensors[rules->n_tensors] = numbers;
-    rules->tensor_counts[rules->n_tensors++] = entry->count;
-    const struct wanted_tensor wanted = {.pointer = pointer,
-                                         .name = entry->name,
-                                         .is_bias = true,
-                                         .rows = 1,
-                                         .columns = entry->count,
-                                         .parts = {{numbers, entry->count, entry->count}},
-                                         .part_count = 1};
-    tensor->data = numbers;
-    return safetensors_tensor_read(&loading->file, entry, &wanted, error);
-}
-
-static bool find_tensor(struct json_reader *r, struct loading *loading, const char *name, unsigned max_rank,
-                        struct tensor *tensor, struct error *error)
-{
-    char pointer[sizeof error->pointer], shape[TENSOR_SHAPE_TEXT_BYTES];
-    size_t bytes;
-    json_pointer(r, pointer, sizeof pointer);
-    if (loading->file.descriptor < 0 && !safetensors_file_open(loading->config->path, &loading->file, error))
-        return false;
-    const struct safetensors_entry *entry = safetensors_tensor_find(&loading->file, pointer, name, error);
-    if (!entry)
-        return false;
-    tensor_shape_text(entry->shape, entry->rank, shape, sizeof shape);
-    if (entry->rank == 0 || entry->rank > max_rank || entry->count == 0)
-        return error_set_at(error, ERROR_INVALID, pointer,
-                            "tensor \"%s\" has shape %s, expected %s%u axes of at least 1", name, shape,
-                            max_rank > 2 ? "2 or " : "", max_rank);
-    if (!size_multiply(entry->count, sizeof(float), &bytes) || !size_add(loading->bytes, bytes, &loading->bytes))
-        return error_out_of_memory(error);
-    *tensor = (struct tensor){.rank = entry->rank, .count = entry->count, .dtype = entry->dtype};
-    memcpy(tensor->shape, entry->shape, entry->rank * sizeof *entry->shape);
-    return loading->counting || read_numbers(loading, entry, pointer, tensor, error);
-}
-
-static bool read_tensor(struct json_reader *r, void *context, unsigned max_rank, struct tensor *tensor,
-                        struct error *error)
-{
-    struct loading *loading = context;
-    char *name;
-    if (json_peek(r) != JSON_STRING)
-        return json_type_error(r, error, "the name of a tensor of the set's file, as a string");
-    if (!loading->config->path)
-        return json_error(
-            r, error, ERROR_INVALID,
-            "a tensor is named in the file of the weights, and these have no file; a request may carry it");
-    if (!json_read_string(r, &name, NULL, error))
-        return false;
-    const bool found = find_tensor(r, loading, name, max_rank, tensor, error);
-    free(name);
-    return found;
-}
-
-/* ---- the rules */
-
-static bool read_rule(struct loading *loading, enum rule_index rule, struct rules_asked *asked, struct error *error)
-{
-    const struct weights_text *text = text_of(loading->config, rule);
+    const struct weights_text *text = text_of(files->config, rule);
     const struct rules_reading reading = {.asked = asked,
-                                          .arena = &loading->rules->positions,
-                                          .read_tensor = read_tensor,
-                                          .context = loading,
+                                          .arena = &rules->positions,
+                                          .read_tensor = rule_tensor_read,
+                                          .context = files,
                                           .configured = true};
     struct json_reader r;
     if (!text->text)
@@ -117,23 +42,40 @@ static bool read_rule(struct loading *loading, enum rule_index rule, struct rule
     return rules_read(&r, rule, &reading, error) && json_finish(&r, error);
 }
 
-static bool read_rules(struct loading *loading, const struct attention_shape *shape, struct error *error)
+/* Rules that do not go together, with each other or with those of a layer. */
+static bool check_together(const struct set_rules *rules, const struct model_source *source, struct error *error)
 {
-    struct set_rules *rules = loading->rules;
+    const enum low_rank_kind low_rank = rules->rules.low_rank.kind;
+    if (source && low_rank == LOW_RANK_SVD)
+        return error_set_at(error, ERROR_INVALID, "/low_rank/kind",
+                            "svd lowers the rank of a single layer's projections: it goes with the sources numpy and "
+                            "safetensors");
+    const struct rules_defaults defaults = {.model = source ? &source->shape : NULL};
+    const char *against = rules_conflict(&rules->rules, rules->defaults.causal, false, &defaults);
+    if (!against)
+        return true;
+    const bool is_position = strcmp(against, "position") == 0;
+    return error_set_at(error, ERROR_INVALID, "/low_rank", "%s does not go with %s%s%s: leave one of them out",
+                        low_rank_name(low_rank), against, is_position ? " " : "",
+                        is_position ? position_name(rules->rules.position.kind) : "");
+}
+
+/* The entry's rules, in place of the source's own. */
+static bool read_rules(struct rule_files *files, const struct attention_shape *shape,
+                       const struct model_source *source, struct set_rules *rules, struct error *error)
+{
     struct rules_asked asked = {0};
     for (unsigned i = 0; i < RULE_COUNT; i++)
-        if (!read_rule(loading, (enum rule_index)i, &asked, error))
+        if (!read_rule(files, rules, (enum rule_index)i, &asked, error))
             return false;
     rules->rules = asked.rules;
-    if (!rules_check(&asked, asked.named, shape, &rules->rules, error))
-        return false;
-    const char *against = rules_conflict(&rules->rules, loading->config->causal);
-    if (against)
-        return error_set_at(error, ERROR_INVALID, "/low_rank", "%s does not go with %s%s%s: leave one of them out",
-                            low_rank_name(rules->rules.low_rank.kind), against,
-                            strcmp(against, "position") == 0 ? " " : "",
-                            strcmp(against, "position") == 0 ? position_name(rules->rules.position.kind) : "");
-    return true;
+    if (source && !(asked.named & RULE_POSITION))
+        rules->rules.position = source->position;
+    if (files->config->source == WEIGHTS_HUGGINGFACE) { /* what stands beside the folder is meant for all of it */
+        rules->rules.position_given = asked.named & RULE_POSITION;
+        rules->rules.pattern_given = asked.named & RULE_PATTERN;
+    }
+    return rules_check(&asked, asked.named, shape, &rules->rules, error) && check_together(rules, source, error);
 }
 
 static bool keep_texts(struct set_rules *rules, const struct weights_config *config, struct error *error)
@@ -166,18 +108,23 @@ static bool load_importance(const struct weights_config *config, const struct at
     return read;
 }
 
-bool set_rules_load(const struct weights_config *config, const struct attention_shape *shape, size_t num_layers,
-                    struct set_rules *rules, struct error *error)
+/* Everything but what is stored of heads. */
+static bool read_all(struct rule_files *files, const struct attention_shape *shape, const struct model_source *source,
+                     struct set_rules *rules, struct error *error)
 {
-    struct loading loading = {.config = config, .rules = rules, .file = {.descriptor = -1}};
-    *rules = (struct set_rules){.defaults = {.causal = config->causal}};
-    if (!arena_reserve(&rules->positions, 2 * config->pattern.length + ARENA_ALIGNMENT))
+    rules->defaults.causal = files->config->causal || (source && source->causal);
+    if (!arena_reserve(&rules->positions, 2 * files->config->pattern.length + ARENA_ALIGNMENT))
         return error_out_of_memory(error);
-    const bool read = read_rules(&loading, shape, error) && keep_texts(rules, config, error) &&
-                      (loading.file.descriptor < 0 || safetensors_file_unchanged(&loading.file, error));
-    if (loading.file.descriptor >= 0)
-        safetensors_file_close(&loading.file);
-    if (!read)
+    const bool read = read_rules(files, shape, source, rules, error);
+    return rule_files_close(files, read, error) && read;
+}
+
+bool set_rules_load(const struct weights_config *config, const struct attention_shape *shape,
+                    const struct model_source *source, struct set_rules *rules, struct error *error)
+{
+    struct rule_files files = {.config = config, .kept = &rules->tensors};
+    const size_t num_layers = source ? source->shape.num_layers : 1;
+    if (!read_all(&files, shape, source, rules, error) || !keep_texts(rules, config, error))
         return false;
     rules->rules.num_layers = num_layers;
     rules->defaults.rules = rules_are_off(&rules->rules) ? NULL : &rules->rules;
@@ -185,17 +132,14 @@ bool set_rules_load(const struct weights_config *config, const struct attention_
 }
 
 bool set_rules_need(const struct weights_config *config, const struct attention_shape *shape,
-                    struct low_rank_rule *low_rank, size_t *bytes, struct error *error)
+                    const struct model_source *source, struct low_rank_rule *low_rank, size_t *bytes,
+                    struct error *error)
 {
     struct set_rules rules = {0};
-    struct loading loading = {.config = config, .rules = &rules, .file = {.descriptor = -1}, .counting = true};
-    if (!arena_reserve(&rules.positions, 2 * config->pattern.length + ARENA_ALIGNMENT))
-        return error_out_of_memory(error);
-    const bool read = read_rules(&loading, shape, error);
-    if (loading.file.descriptor >= 0)
-        safetensors_file_close(&loading.file);
+    struct rule_files files = {.config = config, .kept = &rules.tensors, .counting = true};
+    const bool read = read_all(&files, shape, source, &rules, error);
     *low_rank = rules.rules.low_rank;
-    *bytes = loading.bytes;
+    *bytes = files.bytes;
     set_rules_free(&rules);
     return read;
 }
@@ -211,9 +155,9 @@ void set_rules_free(struct set_rules *rules)
 {
     for (unsigned i = 0; i < RULE_COUNT; i++)
         free(rules->texts[i]);
-    for (unsigned i = 0; i < SET_RULES_TENSORS; i++)
-        free(rules->tensors[i]);
+    rule_tensors_free(&rules->tensors);
     importance_store_free(rules->importance);
     arena_free(&rules->positions);
+    arena_free(&rules->layer_positions);
     *rules = (struct set_rules){0};
 }

@@ -3,9 +3,11 @@
 #include "weights/weight_set.h"
 
 #include "base/size.h"
+#include "config/weights_keys.h"
 #include "weights/digest.h"
 #include "weights/layer_shape.h"
 #include "weights/layer_tensors.h"
+#include "weights/model_set.h"
 #include "weights/numpy_source.h"
 #include "weights/safetensors_source.h"
 #include "weights/svd.h"
@@ -16,26 +18,28 @@
 
 _Static_assert(WEIGHT_SET_DIGEST_BYTES == DIGEST_TEXT_BYTES, "a set holds a digest");
 
-static const char *file_name(const char *path)
+/* The last name of a path, of `length` characters: slashes behind a folder's name are none of it. */
+static const char *file_name(const char *path, int *length)
 {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
+    size_t end = strlen(path), begin;
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    for (begin = end; begin > 0 && path[begin - 1] != '/'; begin--)
+        ;
+    *length = (int)(end - begin);
+    return path + begin;
 }
 
 /* What answers call the source: never a path. Fresh memory, NULL when there is none. */
 static char *source_text(const struct weights_config *config)
 {
+    const char *kind = weights_source_names[config->source];
     char *text;
-    if (config->source == WEIGHTS_NUMPY)
-        return strdup("numpy");
-    if (config->source == WEIGHTS_IDENTITY)
-        return strdup("identity");
-    const char *name = config->path ? file_name(config->path) : "";
-    size_t bytes = strlen("safetensors:") + strlen(name) + 1;
-    text = malloc(bytes);
-    if (text)
-        snprintf(text, bytes, "safetensors:%s", name);
-    return text;
+    int length;
+    if (config->source == WEIGHTS_NUMPY || config->source == WEIGHTS_IDENTITY)
+        return strdup(kind);
+    const char *name = file_name(config->path ? config->path : "", &length);
+    return asprintf(&text, "%s:%.*s", kind, length, name) < 0 ? NULL : text;
 }
 
 /* A set with its name and source and nothing else. */
@@ -120,36 +124,41 @@ static bool pack_svd(struct weight_set *set, const struct layer_tensors *tensors
 static void name_file(const struct weights_config *config, struct error *error)
 {
     struct error told = *error;
-    if (config->source == WEIGHTS_SAFETENSORS && config->path)
-        error_set_at(error, told.code, told.has_pointer ? told.pointer : NULL, "%s: %s", file_name(config->path),
-                     told.message);
+    int length;
+    const char *name = config->path ? file_name(config->path, &length) : NULL;
+    if (name)
+        error_set_at(error, told.code, told.has_pointer ? told.pointer : NULL, "%.*s: %s", length, name, told.message);
 }
 
-struct weight_set *weight_set_load(const struct weights_config *config, struct error *error)
+/* One layer without anything around it. */
+static bool load_bare(const struct weights_config *config, struct weight_set *set, struct error *error)
 {
     struct layer_tensors tensors = {0};
-    struct weight_set *set = begin_set(config);
-    if (!set) {
-        error_out_of_memory(error);
-        goto fail;
+    if (!load_tensors(config, &set->shape, &tensors, error) ||
+        !set_rules_load(config, &set->shape, NULL, &set->rules, error)) {
+        layer_tensors_free(&tensors);
+        return false;
     }
-    if (!load_tensors(config, &set->shape, &tensors, error))
-        goto fail;
-    if (!set_rules_load(config, &set->shape, 1, &set->rules, error))
-        goto fail;
     digest_write(&set->shape, &tensors, &set->rules, set->digest);
     set->parameters = layer_tensors_count(&tensors);
     for (unsigned kind = LAYER_B_Q; kind <= LAYER_B_O; kind++)
         set->bias = set->bias || tensors.items[kind].rows;
     set->num_layers = 1;
-    if (!(set->layers = pack(&set->shape, &tensors, error)) || !pack_svd(set, &tensors, error))
-        goto fail;
+    const bool packed = (set->layers = pack(&set->shape, &tensors, error)) && pack_svd(set, &tensors, error);
     layer_tensors_free(&tensors);
-    clock_gettime(CLOCK_REALTIME, &set->loaded_at);
-    set->ready = true;
-    return set;
-fail:
-    layer_tensors_free(&tensors);
+    return packed;
+}
+
+struct weight_set *weight_set_load(const struct weights_config *config, struct error *error)
+{
+    struct weight_set *set = begin_set(config);
+    if (!set) {
+        error_out_of_memory(error);
+    } else if (model_set_is(config) ? model_set_load(config, set, error) : load_bare(config, set, error)) {
+        clock_gettime(CLOCK_REALTIME, &set->loaded_at);
+        set->ready = true;
+        return set;
+    }
     weight_set_free(set);
     name_file(config, error);
     return NULL;
@@ -184,23 +193,19 @@ static bool svd_need(const struct attention_shape *shape, const struct layer_ten
            error_out_of_memory(error);
 }
 
-bool weight_set_need(const struct weights_config *config, struct weight_set_need *need, struct error *error)
+static bool bare_need(const struct weights_config *config, struct weight_set_need *need, struct error *error)
 {
     struct attention_shape shape;
     const bool known = config->source == WEIGHTS_SAFETENSORS ? safetensors_source_shape(config, &shape, error)
                                                              : layer_shape_make(config, config->d_model, &shape, error);
-    if (!known) {
-        name_file(config, error);
+    if (!known)
         return false;
-    }
     const struct layer_tensors all = layer_tensors_describe(&shape, ~0U);
     struct low_rank_rule low_rank;
     size_t rules, svd, scratch;
-    if (!set_rules_need(config, &shape, &low_rank, &rules, error) ||
-        !svd_need(&shape, &all, &low_rank, &svd, &scratch, error)) {
-        name_file(config, error);
+    if (!set_rules_need(config, &shape, NULL, &low_rank, &rules, error) ||
+        !svd_need(&shape, &all, &low_rank, &svd, &scratch, error))
         return false;
-    }
     if (!size_multiply(layer_tensors_count(&all), sizeof(float), &need->loaded) ||
         !size_add(need->loaded, svd, &need->loaded) || !size_multiply(need->loaded, 2, &need->loading) ||
         !size_add(need->loading, rules, &need->loading) || !size_add(need->loading, scratch, &need->loading) ||
@@ -209,8 +214,18 @@ bool weight_set_need(const struct weights_config *config, struct weight_set_need
     return true;
 }
 
+bool weight_set_need(const struct weights_config *config, struct weight_set_need *need, struct error *error)
+{
+    if (model_set_is(config) ? model_set_need(config, need, error) : bare_need(config, need, error))
+        return true;
+    name_file(config, error);
+    return false;
+}
+
 const struct attention_layer *weight_set_layer(const struct weight_set *set, const struct attention_rules *rules)
 {
+    if (set->model)
+        return NULL;
     return (rules && rules->low_rank.kind == LOW_RANK_SVD ? set->svd_layers : set->layers)[0];
 }
 
@@ -233,6 +248,8 @@ void weight_set_free(struct weight_set *set)
         return;
     free_layers(set->layers, set->num_layers);
     free_layers(set->svd_layers, set->num_layers);
+    model_free(set->model);
+    free(set->unused);
     set_rules_free(&set->rules);
     free(set->failure);
     free(set->source);

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "config/config.h"
 #include "engine/attention.h"
+#include "engine/model.h"
 #include "weights/set_rules.h"
 
 #include <stdatomic.h>
@@ -15,15 +16,17 @@
 
 #define WEIGHT_SET_DIGEST_BYTES 65 /* 64 hexadecimal digits of SHA-256 and a NUL */
 
-/* One layer today; many-layer sets will hold more, so readers index it from the start. */
+/* One bare attention layer, or a model of layers. */
 struct weight_set {
     _Atomic unsigned holders; /* it is freed by the last */
     char *name;
-    char *source;                    /* "numpy", "identity", "safetensors:model.safetensors" */
+    char *source;                    /* "numpy", "identity", "safetensors:model.safetensors", "huggingface:minilm" */
     bool ready;                      /* false: loading failed and the set is not required */
     char *failure;                   /* why, when !ready */
-    struct attention_layer **layers;     /* [num_layers] when ready */
-    struct attention_layer **svd_layers; /* [num_layers] of the same, of lower rank; NULL: its rules do not say so */
+    struct attention_layer **layers;     /* [1] when ready; NULL: it is a model */
+    struct attention_layer **svd_layers; /* [1], the same of lower rank; NULL: its rules do not say so */
+    struct model *model;                 /* NULL: it is a bare layer */
+    char *unused;                        /* names of the tensors of its files that it has no use for; NULL: none */
     size_t num_layers;
     struct attention_shape shape; /* of each layer */
     bool bias;                    /* any bias is there */
@@ -49,7 +52,14 @@ struct weight_set_need {
 };
 bool weight_set_need(const struct weights_config *config, struct weight_set_need *need, struct error *error);
 
-/* The layer that computes under these rules (NULL: none); without any it is the one that full attention has. */
+/* The shape of its model; NULL: it is a bare layer. */
+static inline const struct model_shape *weight_set_model(const struct weight_set *set)
+{
+    return set->rules.defaults.model;
+}
+
+/* Of a set that is a bare layer: the one that computes under these rules (NULL: none); without any it is the one that
+ * full attention has. NULL for a model. */
 const struct attention_layer *weight_set_layer(const struct weight_set *set, const struct attention_rules *rules);
 
 /* One more holder; each ends with weight_set_free. */
