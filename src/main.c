@@ -11,6 +11,7 @@
 #include "server/forward_batch.h"
 #include "server/health_probe.h"
 #include "server/server.h"
+#include "server/weights.h"
 #include "telemetry/log.h"
 #include "telemetry/tracer.h"
 #include "version.h"
@@ -70,8 +71,9 @@ static void print_plan(const struct config *config, const struct weights_registr
         const struct weight_set *set = registry->sets[i];
         const char *mark = set == registry->fallback ? " (default)" : "";
         if (set->ready)
-            printf("weights: %s%s, %s, d_model %zu, %zu heads, %zu parameters, %s\n", set->name, mark, set->source,
-                   set->shape.d_model, set->shape.num_heads, set->parameters, set->digest);
+            printf("weights: %s%s, %s, %zu layer%s, d_model %zu, %zu heads, %zu parameters, %s\n", set->name, mark,
+                   set->source, set->num_layers, set->num_layers == 1 ? "" : "s", set->shape.d_model,
+                   set->shape.num_heads, set->parameters, set->digest);
         else
             printf("weights: %s%s, %s, failed: %s\n", set->name, mark, set->source, set->failure);
     }
@@ -239,6 +241,8 @@ static int serve(const struct config *config, const struct config_flags *flags, 
     if (!log_start(STDERR_FILENO, level, format, &error))
         return cannot_start(&error);
     log_warnings(warnings);
+    for (size_t i = 0; i < registry->count; i++)
+        weights_log_unused(registry->sets[i]);
     raise_descriptor_limit(config->server.max_connections);
 
     struct arena_store *arenas = arena_store_create(resources->budget.total / 2, &error);

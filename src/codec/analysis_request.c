@@ -54,12 +54,18 @@ static bool check_alone(const struct forward_request *forward, struct error *err
         const char *name;
         bool there;
     } others[] = {
-        {"input", forward->input.rank > 0},    {"query", forward->query.rank > 0},
-        {"key", forward->key.rank > 0},        {"value", forward->value.rank > 0},
-        {"bias", forward->bias.rank > 0},      {"head_mask", forward->head_mask.rank > 0},
-        {"weights", forward->weights != NULL}, {"position_ids", forward->position_ids.rank > 0},
-        {"input_ids", forward->input_ids.rank > 0}, {"token_type_ids", forward->token_type_ids.rank > 0},
-        {"inputs_embeds", forward->inputs_embeds.rank > 0}, {"pixel_values", forward->pixel_values.rank > 0},
+        {"input", forward->input.rank > 0},
+        {"query", forward->query.rank > 0},
+        {"key", forward->key.rank > 0},
+        {"value", forward->value.rank > 0},
+        {"bias", forward->bias.rank > 0},
+        {"head_mask", forward->head_mask.rank > 0},
+        {"weights", forward->weights != NULL},
+        {"position_ids", forward->position_ids.rank > 0},
+        {"input_ids", forward->input_ids.rank > 0},
+        {"token_type_ids", forward->token_type_ids.rank > 0},
+        {"inputs_embeds", forward->inputs_embeds.rank > 0},
+        {"pixel_values", forward->pixel_values.rank > 0},
     };
     const unsigned named = forward->rules ? forward->rules->asked.named : 0;
     char pointer[16];

@@ -153,7 +153,8 @@ static bool check_head_mask(const struct tensor *head_mask, size_t num_heads, st
     return true;
 }
 
-/* Heads, or layers, that one pass over a list looks for: as many as nearly every layer has, in memory that a stack holds. */
+/* Heads, or layers, that one pass over a list looks for: as many as nearly every layer has, in memory that a stack
+ * holds. */
 #define HEADS_AT_ONCE 4096
 
 /* The index of the first of `heads` [count], each below num_heads, that stands before it already; count: none. */

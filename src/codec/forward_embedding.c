@@ -1,5 +1,5 @@
-/* Tokens that are ids, or rows and pixels in their place, against the embeddings of the weight set they go to. Pure: any
- * thread. */
+/* Tokens that are ids, or rows and pixels in their place, against the embeddings of the weight set they go to. Pure:
+ * any thread. */
 #include "codec/forward_members.h"
 
 #include "base/size.h"

@@ -91,8 +91,8 @@ bool forward_check_include_layers(const struct forward_request *request, size_t 
  */
 struct request_members forward_request_members(struct forward_decoding *context);
 
-/* Once all have come: exactly one of the inputs is there, as forward_request_decode has it; what would be embedded is in
- * request->embedding then. */
+/* Once all have come: exactly one of the inputs is there, as forward_request_decode has it; what would be embedded is
+ * in request->embedding then. */
 bool forward_request_complete(struct forward_request *request, struct error *error);
 
 #endif

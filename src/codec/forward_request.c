@@ -98,10 +98,10 @@ static bool read_raw(const struct raw_tensor *raw, const char *pointer, unsigned
 }
 
 /* X(member, most axes): the tensors of a request. */
-#define TENSORS(X) \
-    X(input, 3)    \
-    X(query, 3)    \
-    X(key, 3)      \
+#define TENSORS(X)      \
+    X(input, 3)         \
+    X(query, 3)         \
+    X(key, 3)           \
     X(value, 3)         \
     X(inputs_embeds, 3) \
     X(pixel_values, 4)  \
@@ -149,30 +149,30 @@ bool forward_read_causal(struct json_reader *r, void *context, struct error *err
 }
 
 /* X(member): the integers of a request. */
-#define INTEGERS(X) \
-    X(input_ids)    \
+#define INTEGERS(X)   \
+    X(input_ids)      \
     X(token_type_ids) \
     X(position_ids)
 
-#define READ_INTEGERS(member)                                                                               \
-    bool forward_read_##member(struct json_reader *r, void *context, struct error *error)                   \
-    {                                                                                                       \
-        struct forward_decoding *decoding = context;                                                        \
-        return integers_read_json(r, decoding->arena, &decoding->request->member, error);                   \
-    }                                                                                                       \
-    bool forward_read_raw_##member(const struct raw_tensor *raw, const char *pointer, void *context,        \
-                                   struct error *error)                                                     \
-    {                                                                                                       \
-        struct forward_decoding *decoding = context;                                                        \
-        return raw_tensor_integers(raw, pointer, INTEGERS_MAX_RANK, decoding->arena,                        \
-                                   &decoding->request->member, error);                                      \
+#define READ_INTEGERS(member)                                                                                    \
+    bool forward_read_##member(struct json_reader *r, void *context, struct error *error)                        \
+    {                                                                                                            \
+        struct forward_decoding *decoding = context;                                                             \
+        return integers_read_json(r, decoding->arena, &decoding->request->member, error);                        \
+    }                                                                                                            \
+    bool forward_read_raw_##member(const struct raw_tensor *raw, const char *pointer, void *context,             \
+                                   struct error *error)                                                          \
+    {                                                                                                            \
+        struct forward_decoding *decoding = context;                                                             \
+        return raw_tensor_integers(raw, pointer, INTEGERS_MAX_RANK, decoding->arena, &decoding->request->member, \
+                                   error);                                                                       \
     }
 INTEGERS(READ_INTEGERS)
 #undef READ_INTEGERS
 
 struct integers *forward_integers(struct forward_request *request, raw_tensor_reader *reader)
 {
-#define OF_READER(member)                     \
+#define OF_READER(member)                    \
     if (reader == forward_read_raw_##member) \
         return &request->member;
     INTEGERS(OF_READER)
@@ -225,9 +225,10 @@ static bool read_return_name(struct json_reader *r, unsigned *returned, struct e
         char shown[NAMES_SHOWN_BYTES];
         names_show(&name, shown);
         const char *meant = nearest_name(shown, RETURN_NAMES, FORWARD_RETURN_COUNT);
-        return json_error(r, error, ERROR_INVALID,
-                          "\"%s\" cannot be returned, only output, attention, heads, query, key, value and hidden_states%s%s%s", shown,
-                          meant ? "; did you mean \"" : "", meant ? meant : "", meant ? "\"?" : "");
+        return json_error(
+            r, error, ERROR_INVALID,
+            "\"%s\" cannot be returned, only output, attention, heads, query, key, value and hidden_states%s%s%s",
+            shown, meant ? "; did you mean \"" : "", meant ? meant : "", meant ? "\"?" : "");
     }
     if (*returned & 1u << i)
         return json_error(r, error, ERROR_INVALID, "\"%s\" is there twice; name each once", RETURN_NAMES[i]);

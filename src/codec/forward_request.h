@@ -60,19 +60,19 @@ struct forward_request {
     uint32_t *include_heads; /* [n_include_heads]; NULL: all. Not checked before forward_request_check: then each is a
                                 head and there once */
     size_t n_include_heads;
-    int64_t no_head; /* the first number that stands as FORWARD_NO_HEAD in include_heads, for its error */
+    int64_t no_head;          /* the first number that stands as FORWARD_NO_HEAD in include_heads, for its error */
     uint32_t *include_layers; /* [n_include_layers]; all as include_heads */
     size_t n_include_layers;
     int64_t no_layer;
-    size_t top_k;    /* 0: whole rows */
-    int decimals;    /* -1: shortest */
+    size_t top_k; /* 0: whole rows */
+    int decimals; /* -1: shortest */
     enum tensor_encoding encoding;
     bool points_into_body; /* the body has to live as long as the request */
 };
 
 /* The pieces of memory that a request may have: nine tensors and masks, include_heads, include_layers, weights and id;
- * position_ids, input_ids, token_type_ids, the rules, and in them P or R, E, F and `global`; of an analysis `attention`,
- * and the parts of words, exclude and tokens (position_lists.h). */
+ * position_ids, input_ids, token_type_ids, the rules, and in them P or R, E, F and `global`; of an analysis
+ * `attention`, and the parts of words, exclude and tokens (position_lists.h). */
 #define FORWARD_REQUEST_PIECES 30
 
 /* The most of an arena that decoding a body of `bytes` bytes takes at any moment; SIZE_MAX when that overflows. No part
@@ -92,8 +92,8 @@ static inline size_t forward_request_decoded_bytes(size_t bytes)
 /* The member that the request's tokens came as: "input", "query", "input_ids", "inputs_embeds", "pixel_values". */
 const char *forward_request_input(const struct forward_request *request);
 
-/* Decodes a body, of any form (request_body.h). Exactly one of `input`, `input_ids`, `inputs_embeds`, `pixel_values` and
- * the pair `query`, `key` is there; what needs the weight set's shape is left to forward_request_check.
+/* Decodes a body, of any form (request_body.h). Exactly one of `input`, `input_ids`, `inputs_embeds`, `pixel_values`
+ * and the pair `query`, `key` is there; what needs the weight set's shape is left to forward_request_check.
  *
  * All that the request points to is taken from `arena`, which has forward_request_decoded_bytes(body->length) left
  * (else ERROR_OUT_OF_MEMORY, where it does not suffice) and afterwards holds no more than the request does. On failure
@@ -103,7 +103,8 @@ bool forward_request_decode(const struct request_body *body, struct arena *arena
 
 /* Checks the request's shapes, rules and include_heads against the weight set's and against each other, and fills
  * *problem with what the engine is to compute (it points into the request and the defaults). Errors name found and
- * expected with the pointer of the member. `defaults`: what the set does where the request says nothing; NULL: plain attention. */
+ * expected with the pointer of the member. `defaults`: what the set does where the request says nothing; NULL: plain
+ * attention. */
 bool forward_request_check(const struct forward_request *request, const struct attention_shape *shape,
                            const struct rules_defaults *defaults, struct forward_input *problem, struct error *error);
 

@@ -75,10 +75,9 @@ static bool read_name(struct json_reader *r, void *context, struct error *error)
     decoding->members.seen |= UINT64_C(1) << i;
     decoding->request->input_at[i] = (uint8_t)decoding->n_inputs;
     input->member = i;
-    input->kind = decoding->members.list[i].read_raw == forward_read_raw_attention_mask ? INPUT_MASK
-                  : forward_integers(decoding->forward.request, decoding->members.list[i].read_raw)
-                      ? INPUT_INTEGERS
-                      : INPUT_NUMBERS;
+    input->kind = decoding->members.list[i].read_raw == forward_read_raw_attention_mask             ? INPUT_MASK
+                  : forward_integers(decoding->forward.request, decoding->members.list[i].read_raw) ? INPUT_INTEGERS
+                                                                                                    : INPUT_NUMBERS;
     input->has_name = true;
     return true;
 }

@@ -23,8 +23,9 @@ static bool read_nothing(struct json_reader *r, void *context, struct error *err
 }
 
 /* What may stand under `parameters` of the members of /v1/forward. */
-static const char *const PARAMETERS[] = {"causal",  "include_heads", "include_layers", "top_k",      "decimals", "return", "position",
-                                         "pattern", "low_rank",      "keep_heads", "dropout",  "compare"};
+static const char *const PARAMETERS[] = {"causal",   "include_heads", "include_layers", "top_k",
+                                         "decimals", "return",        "position",       "pattern",
+                                         "low_rank", "keep_heads",    "dropout",        "compare"};
 
 /* Clients whose parameters are strings and numbers send an object as its JSON text, up to this. */
 #define OBJECT_TEXT_BYTES ((size_t)16 << 10)
@@ -109,7 +110,8 @@ static bool read_object(struct json_reader *r, struct oip_decoding *decoding, st
 static bool check_inputs(const struct oip_decoding *decoding, struct error *error)
 {
     if (decoding->n_inputs == 0)
-        return error_set_at(error, ERROR_INVALID, "/inputs", "there are no inputs: send input, or query and key, or what the model embeds");
+        return error_set_at(error, ERROR_INVALID, "/inputs",
+                            "there are no inputs: send input, or query and key, or what the model embeds");
     if (forward_request_complete(decoding->forward.request, error))
         return true;
     oip_request_place(decoding->request, error);

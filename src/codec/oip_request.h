@@ -25,7 +25,8 @@ enum oip_output_kind { OIP_OUTPUTS(OIP_OUTPUT_KIND) OIP_OUTPUT_COUNT };
 #undef OIP_OUTPUT_KIND_RETURN
 #undef OIP_OUTPUT_KIND
 
-_Static_assert((int)OIP_RETURN_HIDDEN_STATES == (int)RETURN_HIDDEN_STATES_INDEX, "the outputs begin as what /v1/forward returns");
+_Static_assert((int)OIP_RETURN_HIDDEN_STATES == (int)RETURN_HIDDEN_STATES_INDEX,
+               "the outputs begin as what /v1/forward returns");
 
 struct oip_output {
     enum oip_output_kind kind;

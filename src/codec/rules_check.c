@@ -156,9 +156,8 @@ bool rules_check(const struct rules_asked *asked, unsigned named, const struct a
 bool rules_are_off(const struct attention_rules *rules)
 {
     return !rules->position_given && !rules->pattern_given && rules->position.kind == POSITION_NONE &&
-           rules->pattern.kind == PATTERN_FULL &&
-           rules->low_rank.kind == LOW_RANK_NONE && rules->keep_heads.kind == KEEP_ALL_HEADS &&
-           rules->dropout.samples == 0;
+           rules->pattern.kind == PATTERN_FULL && rules->low_rank.kind == LOW_RANK_NONE &&
+           rules->keep_heads.kind == KEEP_ALL_HEADS && rules->dropout.samples == 0;
 }
 
 /* Of one layer. */
@@ -190,10 +189,10 @@ const char *rules_conflict(const struct attention_rules *rules, bool causal, boo
         return conflict(rules, rules->position.kind, rules->pattern.kind, causal);
     for (size_t n = 0; n < model->num_layers && !against; n++) {
         const struct layer_shape *layer = &model->layers[n];
-        against = conflict(
-            rules, layer->own_position && !rules->position_given ? layer->position.kind : rules->position.kind,
-            layer->own_pattern && !rules->pattern_given ? layer->pattern.kind : rules->pattern.kind,
-            layer->own_causal && !causal_given ? layer->causal : causal);
+        against =
+            conflict(rules, layer->own_position && !rules->position_given ? layer->position.kind : rules->position.kind,
+                     layer->own_pattern && !rules->pattern_given ? layer->pattern.kind : rules->pattern.kind,
+                     layer->own_causal && !causal_given ? layer->causal : causal);
     }
     return against;
 }

@@ -15,7 +15,7 @@
 struct rules_defaults {
     const struct attention_rules *rules; /* NULL: nothing but attention */
     bool causal;
-    const double *importance; /* [num_layers, num_heads], for keep_heads; NULL: none is stored */
+    const double *importance;        /* [num_layers, num_heads], for keep_heads; NULL: none is stored */
     const struct model_shape *model; /* the layers that it does it in, with rules of their own; NULL: one bare layer */
 };
 

@@ -7,22 +7,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum flag { FLAG_CONFIG, FLAG_LISTEN, FLAG_CHECK_CONFIG, FLAG_HEALTH, FLAG_VERSION, FLAG_HELP, FLAG_COUNT };
+enum flag { FLAG_CONFIG, FLAG_LISTEN, FLAG_MODEL, FLAG_CHECK_CONFIG, FLAG_HEALTH, FLAG_VERSION, FLAG_HELP, FLAG_COUNT };
 
-static const char *const names[FLAG_COUNT] = {"--config", "--listen",  "--check-config",
+static const char *const names[FLAG_COUNT] = {"--config", "--listen",  "--model", "--check-config",
                                               "--health", "--version", "--help"};
 /* What the value is called; NULL: the flag has none. */
-static const char *const values[FLAG_COUNT] = {"FILE", "ADDR:PORT"};
+static const char *const values[FLAG_COUNT] = {"FILE", "ADDR:PORT", "NAME=PATH"};
 
 static const char help[] = "attnd: multi-head attention over HTTP, with the map and the importance of every head.\n"
                            "\n"
-                           "usage: attnd [--config FILE] [--listen ADDR:PORT]... [--check-config | --health]\n"
+                           "usage: attnd [--config FILE] [--model NAME=PATH]... [--listen ADDR:PORT]...\n"
+                           "             [--check-config | --health]\n"
                            "       attnd --version | --help\n"
                            "\n"
                            "  --config FILE       read the configuration from FILE (JSON); without it the built-in\n"
                            "                      weight set \"demo\" is served on 127.0.0.1:8080\n"
                            "  --listen ADDR:PORT  listen here instead of where the configuration says; may be given\n"
                            "                      several times; port 0 takes a free one and logs it\n"
+                           "  --model NAME=PATH   serve the Hugging Face folder PATH as the weight set NAME, beside\n"
+                           "                      those of the configuration; may be given several times\n"
                            "  --check-config      load the configuration and its weights, print what would be served\n"
                            "                      or every fault as FILE:LINE: pointer: message, and end\n"
                            "  --health            ask the running server of this configuration whether it is alive\n"
@@ -31,8 +34,9 @@ static const char help[] = "attnd: multi-head attention over HTTP, with the map 
                            "\n"
                            "Environment: every single value of the configuration has a variable, ATTND_SECTION_KEY:\n"
                            "  server.workers is ATTND_SERVER_WORKERS, default_weights is ATTND_DEFAULT_WEIGHTS, and\n"
-                           "  ATTND_LISTEN takes a list with commas. Defaults give way to the file, the file to the\n"
-                           "  environment, the environment to flags. ATTND_ISA names the instruction set to use.\n"
+                           "  ATTND_LISTEN takes a list with commas. ATTND_MODELS is a list of NAME=PATH, as of\n"
+                           "  --model. Defaults give way to the file, the file to the environment, the environment\n"
+                           "  to flags. ATTND_ISA names the instruction set to use.\n"
                            "\n"
                            "Exit codes: 0 stopped as asked, or the check passed; 1 --health found no healthy server;\n"
                            "  2 flags, configuration, weights or port are wrong: stderr says what to do.\n"
@@ -110,6 +114,9 @@ static bool parse(int argc, char *const *argv, struct command_line *line, struct
         case FLAG_LISTEN:
             line->listen[line->flags.listen_count++] = value;
             break;
+        case FLAG_MODEL:
+            line->models[line->flags.model_count++] = value;
+            break;
         case FLAG_CHECK_CONFIG:
         case FLAG_HEALTH:
             if (!set_command(line, flag == FLAG_HEALTH ? COMMAND_HEALTH : COMMAND_CHECK_CONFIG, error))
@@ -133,15 +140,19 @@ bool command_line_parse(int argc, char *const *argv, struct command_line *line, 
         line->command = COMMAND_VERSION;
         return true;
     }
-    line->listen = calloc((size_t)(argc > 0 ? argc : 1), sizeof *line->listen);
-    if (!line->listen)
+    const size_t most = (size_t)(argc > 0 ? argc : 1);
+    line->listen = calloc(most, sizeof *line->listen);
+    line->models = calloc(most, sizeof *line->models);
+    if (!line->listen || !line->models)
         return error_out_of_memory(error);
     line->flags.listen = line->listen;
+    line->flags.models = line->models;
     return parse(argc, argv, line, error);
 }
 
 void command_line_free(struct command_line *line)
 {
     free(line->listen);
+    free(line->models);
     *line = (struct command_line){0};
 }

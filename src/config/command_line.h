@@ -11,8 +11,8 @@ enum command { COMMAND_SERVE, COMMAND_CHECK_CONFIG, COMMAND_HEALTH, COMMAND_VERS
 
 struct command_line {
     enum command command;
-    struct config_flags flags; /* strings are argv's; flags.listen is `listen` */
-    const char **listen;
+    struct config_flags flags; /* strings are argv's; flags.listen is `listen`, flags.models `models` */
+    const char **listen, **models;
 };
 
 /* Reads argv (argc of them, the first is the program). `--flag VALUE` and `--flag=VALUE` are the same. --help, then

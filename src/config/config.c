@@ -8,6 +8,7 @@
 #include "config/environment.h"
 #include "config/excerpt.h"
 #include "config/keys.h"
+#include "config/models.h"
 #include "config/string_list.h"
 #include "config/weights_entry.h"
 
@@ -49,6 +50,16 @@ static void read_flags(const struct config_flags *flags, struct config *config, 
     if (right && items.count && !config_list_set(key, config, &items, &error))
         faults_add(faults, "--listen", 0, NULL, "%s", error.message);
     string_list_free(&items);
+}
+
+/* Those of the flags, or else of the environment (NULL: none). */
+static void add_models(const struct config_flags *flags, const char *environment, struct config *config,
+                       struct faults *faults)
+{
+    if (flags->model_count)
+        models_add(config, flags->models, flags->model_count, "--model", faults);
+    else if (environment)
+        models_add_text(config, environment, "ATTND_MODELS", faults);
 }
 
 static bool add_built_in(struct config *config)
@@ -104,6 +115,7 @@ static void load(const struct config_flags *flags, const char *const *environmen
 {
     struct config_file found = {.weights_known = true};
     bool default_from_environment;
+    const char *models;
 
     if (!config_set_defaults(config) || (flags->file && !(config->file = strdup(flags->file)))) {
         faults->out_of_memory = true;
@@ -113,11 +125,13 @@ static void load(const struct config_flags *flags, const char *const *environmen
         config_file_read(flags->file, config, &found, faults);
     if (faults->out_of_memory)
         return;
-    environment_read(environment, config, &default_from_environment, faults, warnings);
+    environment_read(environment, config, &default_from_environment, &models, faults, warnings);
     read_flags(flags, config, faults);
-    if (!found.has_weights) {
-        if (!add_built_in(config) || (!found.has_default_weights && !default_from_environment &&
-                                      !(config->default_weights = strdup(built_in_name))))
+    add_models(flags, models, config, faults);
+    if (!found.has_weights) { /* the first there is serves requests that name none */
+        const bool says = found.has_default_weights || default_from_environment;
+        if ((config->weights_count == 0 && !add_built_in(config)) ||
+            (!says && !(config->default_weights = strdup(config->weights[0].name))))
             faults->out_of_memory = true;
     }
     if (config->default_weights && found.weights_known && !faults->out_of_memory)

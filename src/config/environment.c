@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define PREFIX    "ATTND_"
+#define MODELS    "ATTND_MODELS"
 #define MAX_KNOWN CONFIG_MAX_KEYS
 
 static const struct config_key *find(const char *name, size_t length)
@@ -40,7 +41,7 @@ static bool set(const struct config_key *key, struct config *config, const char 
 static void warn(struct faults *warnings, const char *name)
 {
     char variables[MAX_KNOWN][CONFIG_VARIABLE_BYTES];
-    const char *known[MAX_KNOWN];
+    const char *known[MAX_KNOWN + 1];
     const char *own = name + strlen(PREFIX);
     size_t count;
     const struct config_key *keys = config_keys(&count);
@@ -56,15 +57,17 @@ static void warn(struct faults *warnings, const char *name)
         config_key_variable(&keys[i], variables[i]);
         known[i] = variables[i] + strlen(PREFIX);
     }
-    const char *near = nearest_name(own, known, count);
+    known[count] = MODELS + strlen(PREFIX);
+    const char *near = nearest_name(own, known, count + 1);
     faults_add(warnings, name, 0, NULL, "is no setting of attnd and is ignored%s%s%s",
                near ? "; did you mean " PREFIX : "", near ? near : "", near ? "?" : "");
 }
 
-void environment_read(const char *const *environment, struct config *config, bool *default_weights,
+void environment_read(const char *const *environment, struct config *config, bool *default_weights, const char **models,
                       struct faults *faults, struct faults *warnings)
 {
     *default_weights = false;
+    *models = NULL;
     for (; *environment; environment++) {
         const char *equals = strchr(*environment, '=');
         if (strncmp(*environment, PREFIX, strlen(PREFIX)) != 0 || !equals)
@@ -74,6 +77,10 @@ void environment_read(const char *const *environment, struct config *config, boo
         excerpt_write(name, *environment, length);
         const struct config_key *key = find(*environment, length);
         struct error error;
+        if (strcmp(name, MODELS) == 0) {
+            *models = equals + 1;
+            continue;
+        }
         if (!key) {
             if (strcmp(name, "ATTND_ISA") != 0) /* the engine's */
                 warn(warnings, name);

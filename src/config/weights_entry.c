@@ -67,7 +67,7 @@ static bool find_source(struct entry *entry)
     return true;
 }
 
-static bool is_set_name(const char *name)
+bool weights_entry_is_name(const char *name)
 {
     size_t length = strlen(name);
     if (length == 0 || length > WEIGHTS_NAME_BYTES)
@@ -109,14 +109,15 @@ static bool read_string_key(struct entry *entry, const struct weights_key *key, 
     snprintf(quoted, sizeof quoted, "\"%s\"", shown);
     switch (key->type) {
     case WEIGHTS_NAME:
-        if (!is_set_name(string))
+        if (!weights_entry_is_name(string))
             document_fault(document, place, NULL, "expected 1 to %d letters, digits, '.', '_' and '-', got %s",
                            WEIGHTS_NAME_BYTES, quoted);
         entry->set->name = string;
         return true;
     case WEIGHTS_PATH:
         if (!*string)
-            document_fault(document, place, NULL, "expected the path of a safetensors file or of a model's folder, got \"\"");
+            document_fault(document, place, NULL,
+                           "expected the path of a safetensors file or of a model's folder, got \"\"");
         entry->set->path = beside(document->file, string);
         if (!entry->set->path)
             document->faults->out_of_memory = true;
@@ -268,8 +269,9 @@ static void check_missing(struct entry *entry)
         if (entry->key_place[i] || (keys[i].required & entry->sources) != entry->sources)
             continue;
         if (keys[i].type == WEIGHTS_SOURCE)
-            document_fault(entry->document, entry->place, pointer_to(entry, "", pointer),
-                           "missing \"source\": \"numpy\", \"identity\", \"safetensors\", \"blocks\" or \"huggingface\"");
+            document_fault(
+                entry->document, entry->place, pointer_to(entry, "", pointer),
+                "missing \"source\": \"numpy\", \"identity\", \"safetensors\", \"blocks\" or \"huggingface\"");
         else if (keys[i].type == WEIGHTS_TENSORS)
             document_fault(entry->document, entry->place, pointer_to(entry, "", pointer),
                            "missing \"tensors\": the file's names of W_Q, W_K and W_V (or W_QKV) and of W_O");

@@ -16,6 +16,9 @@ bool weights_entry_read(struct document *document, size_t index, struct weights_
 /* The line of the file that a fault of the entry is about: `pointer` is relative to the entry, "/pattern/left". */
 size_t weights_entry_line(const struct weights_config *set, const char *pointer);
 
+/* Whether a set may have this name. */
+bool weights_entry_is_name(const char *name);
+
 void weights_entry_free(struct weights_config *set);
 
 #endif

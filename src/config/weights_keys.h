@@ -7,14 +7,14 @@
 #include <stddef.h>
 
 enum weights_type {
-    WEIGHTS_NAME,   /* char *: 1..64 of A-Z a-z 0-9 . _ - */
-    WEIGHTS_SOURCE, /* enum weights_source */
-    WEIGHTS_BOOL,   /* bool */
-    WEIGHTS_SIZE,   /* size_t */
-    WEIGHTS_SEED,   /* uint32_t */
-    WEIGHTS_SCALE,  /* double, and has_scale */
-    WEIGHTS_PATH,   /* char * */
-    WEIGHTS_LAYOUT, /* enum weights_layout */
+    WEIGHTS_NAME,    /* char *: 1..64 of A-Z a-z 0-9 . _ - */
+    WEIGHTS_SOURCE,  /* enum weights_source */
+    WEIGHTS_BOOL,    /* bool */
+    WEIGHTS_SIZE,    /* size_t */
+    WEIGHTS_SEED,    /* uint32_t */
+    WEIGHTS_SCALE,   /* double, and has_scale */
+    WEIGHTS_PATH,    /* char * */
+    WEIGHTS_LAYOUT,  /* enum weights_layout */
     WEIGHTS_TENSORS, /* char *[WEIGHT_TENSOR_COUNT] */
     WEIGHTS_RULE,    /* struct weights_text: an object, or null */
     WEIGHTS_LIST     /* struct weights_text: an array */

@@ -168,7 +168,7 @@ static void write_weights(struct exposition *exposition, const struct generation
     for (size_t i = 0; i < registry->count; i++)
         if (registry->sets[i]->ready)
             exposition_integer(exposition, (const char *const[]){registry->sets[i]->name},
-                               registry->sets[i]->parameters * sizeof(float));
+                               weight_set_bytes(registry->sets[i]));
     exposition_family(exposition, METRIC_WEIGHTS_LOADED);
     for (size_t i = 0; i < registry->count; i++) {
         const struct weight_set *set = registry->sets[i];

@@ -12,7 +12,7 @@
 /* A dimension that is the request's to choose. */
 #define ANY (-1)
 
-#define MAX_DIMENSIONS 4
+#define MAX_DIMENSIONS 5
 
 struct listed_tensor {
     const char *name, *datatype;
@@ -21,40 +21,80 @@ struct listed_tensor {
     bool optional; /* an input: it may be left out */
 };
 
-/* [batch, tokens, ...] throughout: without the batch axis tensors are taken too, which the protocol cannot say. */
-#define MAX_INPUTS 7
-static size_t list_inputs(const struct attention_shape *shape, struct listed_tensor list[MAX_INPUTS])
+/* A list while it is made. [batch, tokens, ...] throughout: without the batch axis tensors are taken too, which the
+ * protocol cannot say. */
+#define MAX_TENSORS 10
+struct listing {
+    struct listed_tensor items[MAX_TENSORS];
+    size_t count;
+};
+
+static void list(struct listing *listing, struct listed_tensor tensor)
 {
-    const json_int_t d_model = (json_int_t)shape->d_model, heads = (json_int_t)shape->num_heads;
-    const struct listed_tensor all[MAX_INPUTS] = {
-        {"input", "FP32", 3, {ANY, ANY, d_model}, false}, {"query", "FP32", 3, {ANY, ANY, d_model}, true},
-        {"key", "FP32", 3, {ANY, ANY, d_model}, true},    {"value", "FP32", 3, {ANY, ANY, d_model}, true},
-        {"attention_mask", "INT64", 2, {ANY, ANY}, true}, {"bias", "FP32", 3, {heads, ANY, ANY}, true},
-        {"head_mask", "FP32", 1, {heads}, true},
-    };
-    for (size_t i = 0; i < MAX_INPUTS; i++)
-        list[i] = all[i];
-    return MAX_INPUTS;
+    listing->items[listing->count++] = tensor;
 }
 
-#define MAX_OUTPUTS 8
-static size_t list_outputs(const struct attention_shape *shape, struct listed_tensor list[MAX_OUTPUTS])
+/* What a model embeds, the first of which is needed. */
+static void list_embedded(struct listing *listing, const struct embeddings_shape *shape)
 {
-    const json_int_t d_model = (json_int_t)shape->d_model, heads = (json_int_t)shape->num_heads,
-                     d_k = (json_int_t)shape->d_k, d_v = (json_int_t)shape->d_v;
-    const struct listed_tensor all[MAX_OUTPUTS] = {
-        {"output", "FP32", 3, {ANY, ANY, d_model}, false},
-        {"attention", "FP32", 4, {ANY, heads, ANY, ANY}, false},
-        {"heads", "FP32", 4, {ANY, heads, ANY, d_v}, false},
-        {"query", "FP32", 4, {ANY, heads, ANY, d_k}, false},
-        {"key", "FP32", 4, {ANY, heads, ANY, d_k}, false},
-        {"value", "FP32", 4, {ANY, heads, ANY, d_v}, false},
-        {"attention_keys", "INT32", 4, {ANY, heads, ANY, ANY}, false},
-        {"attention_weights", "FP32", 4, {ANY, heads, ANY, ANY}, false},
-    };
-    for (size_t i = 0; i < MAX_OUTPUTS; i++)
-        list[i] = all[i];
-    return MAX_OUTPUTS;
+    const json_int_t side = (json_int_t)shape->image_size;
+    if (shape->patch_size)
+        list(listing,
+             (struct listed_tensor){"pixel_values", "FP32", 4, {ANY, (json_int_t)shape->channels, side, side}, false});
+    if (!shape->vocabulary)
+        return;
+    list(listing, (struct listed_tensor){"input_ids", "INT64", 2, {ANY, ANY}, false});
+    if (shape->types)
+        list(listing, (struct listed_tensor){"token_type_ids", "INT64", 2, {ANY, ANY}, true});
+    list(listing, (struct listed_tensor){"inputs_embeds", "FP32", 3, {ANY, ANY, (json_int_t)shape->width}, true});
+}
+
+static void list_inputs(const struct weight_set *set, struct listing *listing)
+{
+    const struct model_shape *model = weight_set_model(set);
+    const json_int_t d_model = (json_int_t)set->shape.d_model, heads = (json_int_t)set->shape.num_heads,
+                     layers = (json_int_t)set->num_layers;
+    *listing = (struct listing){.count = 0};
+    if (model)
+        list_embedded(listing, &model->embeddings);
+    list(listing, (struct listed_tensor){"input", "FP32", 3, {ANY, ANY, d_model}, listing->count > 0});
+    if (!model) {
+        list(listing, (struct listed_tensor){"query", "FP32", 3, {ANY, ANY, d_model}, true});
+        list(listing, (struct listed_tensor){"key", "FP32", 3, {ANY, ANY, d_model}, true});
+        list(listing, (struct listed_tensor){"value", "FP32", 3, {ANY, ANY, d_model}, true});
+    }
+    list(listing, (struct listed_tensor){"attention_mask", "INT64", 2, {ANY, ANY}, true});
+    if (model && !model->embeddings.patch_size)
+        list(listing, (struct listed_tensor){"position_ids", "INT64", 2, {ANY, ANY}, true});
+    list(listing, (struct listed_tensor){"bias", "FP32", 3, {heads, ANY, ANY}, true});
+    list(listing, layers > 1 ? (struct listed_tensor){"head_mask", "FP32", 2, {layers, heads}, true}
+                             : (struct listed_tensor){"head_mask", "FP32", 1, {heads}, true});
+}
+
+/* [batch, layers where there are many, heads, tokens, `last`]. */
+static struct listed_tensor of_heads(const struct weight_set *set, const char *name, const char *datatype,
+                                     json_int_t last)
+{
+    const json_int_t layers = (json_int_t)set->num_layers, heads = (json_int_t)set->shape.num_heads;
+    return layers > 1 ? (struct listed_tensor){name, datatype, 5, {ANY, layers, heads, ANY, last}, false}
+                      : (struct listed_tensor){name, datatype, 4, {ANY, heads, ANY, last}, false};
+}
+
+static void list_outputs(const struct weight_set *set, struct listing *listing)
+{
+    const json_int_t d_model = (json_int_t)set->shape.d_model, d_k = (json_int_t)set->shape.d_k,
+                     d_v = (json_int_t)set->shape.d_v, states = (json_int_t)set->num_layers + 1;
+    *listing = (struct listing){.count = 0};
+    list(listing, (struct listed_tensor){"output", "FP32", 3, {ANY, ANY, d_model}, false});
+    list(listing, of_heads(set, "attention", "FP32", ANY));
+    list(listing, of_heads(set, "heads", "FP32", d_v));
+    list(listing, of_heads(set, "query", "FP32", d_k));
+    list(listing, of_heads(set, "key", "FP32", d_k));
+    list(listing, of_heads(set, "value", "FP32", d_v));
+    list(listing, of_heads(set, "attention_keys", "INT32", ANY));
+    list(listing, of_heads(set, "attention_weights", "FP32", ANY));
+    if (set->model)
+        list(listing, (struct listed_tensor){"hidden_states", "FP32", 4, {ANY, states, ANY, d_model}, false});
 }
 
 /* NULL when memory ran out, as all of these. */
@@ -92,12 +132,11 @@ static json_t *describe_output(const struct listed_tensor *tensor)
                      "label_filename", "", "is_shape_tensor", 0);
 }
 
-static json_t *describe_all(const struct listed_tensor *list, size_t count,
-                            json_t *(*describe)(const struct listed_tensor *))
+static json_t *describe_all(const struct listing *listing, json_t *(*describe)(const struct listed_tensor *))
 {
     json_t *all = json_array();
-    for (size_t i = 0; i < count; i++)
-        if (json_array_append_new(all, describe(&list[i])) != 0) {
+    for (size_t i = 0; i < listing->count; i++)
+        if (json_array_append_new(all, describe(&listing->items[i])) != 0) {
             json_decref(all);
             return NULL;
         }
@@ -125,18 +164,19 @@ void oip_models_handle(struct request *request)
 
 void oip_model_handle(struct request *request)
 {
-    struct listed_tensor inputs[MAX_INPUTS], outputs[MAX_OUTPUTS];
+    struct listing inputs, outputs;
     struct error error;
     const struct weight_set *set = oip_model_find(request, &error);
     if (!set) {
         request_fail(request, &error);
         return;
     }
-    const size_t n_inputs = list_inputs(&set->shape, inputs), n_outputs = list_outputs(&set->shape, outputs);
-    request_succeed_document(request, json_pack("{s:s, s:[s], s:s, s:o, s:o}", "name", set->name, "versions",
-                                                OIP_MODEL_VERSION, "platform", PLATFORM, "inputs",
-                                                describe_all(inputs, n_inputs, describe_metadata), "outputs",
-                                                describe_all(outputs, n_outputs, describe_metadata)));
+    list_inputs(set, &inputs);
+    list_outputs(set, &outputs);
+    request_succeed_document(request,
+                             json_pack("{s:s, s:[s], s:s, s:o, s:o}", "name", set->name, "versions", OIP_MODEL_VERSION,
+                                       "platform", PLATFORM, "inputs", describe_all(&inputs, describe_metadata),
+                                       "outputs", describe_all(&outputs, describe_metadata)));
 }
 
 /* Triton's parameters: {"NAME": {"string_value": "VALUE"}}. */
@@ -146,11 +186,8 @@ static json_t *describe_parameters(const struct weight_set *set)
     const struct {
         const char *name;
         size_t value;
-    } numbers[] = {{"d_model", shape->d_model},
-                   {"num_heads", shape->num_heads},
-                   {"num_kv_heads", shape->num_kv_heads},
-                   {"d_k", shape->d_k},
-                   {"d_v", shape->d_v}};
+    } numbers[] = {{"num_layers", set->num_layers},       {"d_model", shape->d_model}, {"num_heads", shape->num_heads},
+                   {"num_kv_heads", shape->num_kv_heads}, {"d_k", shape->d_k},         {"d_v", shape->d_v}};
     json_t *all =
         json_pack("{s:{s:s}, s:{s:s}}", "digest", "string_value", set->digest, "source", "string_value", set->source);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers && all; i++) {
@@ -167,18 +204,19 @@ static json_t *describe_parameters(const struct weight_set *set)
 /* max_batch_size 0: the dims have the batch axis. */
 void oip_config_handle(struct request *request)
 {
-    struct listed_tensor inputs[MAX_INPUTS], outputs[MAX_OUTPUTS];
+    struct listing inputs, outputs;
     struct error error;
     const struct weight_set *set = oip_model_find(request, &error);
     if (!set) {
         request_fail(request, &error);
         return;
     }
-    const size_t n_inputs = list_inputs(&set->shape, inputs), n_outputs = list_outputs(&set->shape, outputs);
+    list_inputs(set, &inputs);
+    list_outputs(set, &outputs);
     request_succeed_document(request, json_pack("{s:s, s:s, s:s, s:{s:{s:i}}, s:i, s:o, s:o, s:[], s:o}", "name",
                                                 set->name, "platform", PLATFORM, "backend", "attnd", "version_policy",
                                                 "latest", "num_versions", 1, "max_batch_size", 0, "input",
-                                                describe_all(inputs, n_inputs, describe_input), "output",
-                                                describe_all(outputs, n_outputs, describe_output), "instance_group",
-                                                "parameters", describe_parameters(set)));
+                                                describe_all(&inputs, describe_input), "output",
+                                                describe_all(&outputs, describe_output), "instance_group", "parameters",
+                                                describe_parameters(set)));
 }

@@ -148,8 +148,10 @@ static void log_success(const struct reading *reading, const struct weights_regi
     size_t n_names = 0;
     for (size_t i = 0; i < now->registry.count && names; i++) {
         const struct weight_set *set = now->registry.sets[i], *old = registry_named(before, set->name);
-        if (set->ready && set != old)
-            names[n_names++] = set->name;
+        if (!set->ready || set == old)
+            continue;
+        names[n_names++] = set->name;
+        weights_log_unused(set);
     }
     if (n_fixed)
         log_event(LOG_WARNING, "reload", LOG_STRINGS("unchanged", fixed, n_fixed),
@@ -237,7 +239,8 @@ static bool reload_one(struct server *server, struct request *request, struct er
             error->code = ERROR_INVALID;
         goto done;
     }
-    document = weights_describe(registry_named(&reading.registry, name));
+    const struct weight_set *loaded = registry_named(&reading.registry, name);
+    document = weights_describe(loaded);
     body = document ? json_dumps(document, JSON_COMPACT) : NULL; /* before anything has changed */
     struct settings *settings = settings_hold(running->settings);
     if (!body || !publish(&reading, settings)) {
@@ -246,6 +249,7 @@ static bool reload_one(struct server *server, struct request *request, struct er
         goto done;
     }
     request_succeed_owned(request, "application/json", body, strlen(body));
+    weights_log_unused(loaded);
     body = NULL;
     done = true;
 done:

@@ -2,10 +2,12 @@
  * again from its source. */
 #include "server/weights.h"
 
+#include "base/size.h"
 #include "server/context.h"
 #include "server/endpoints.h"
 #include "server/json_answer.h"
 #include "server/live_query.h"
+#include "telemetry/log.h"
 
 #include <string.h>
 #include <time.h>
@@ -58,6 +60,54 @@ static bool add_rules(json_t *description, const struct weight_set *set)
     return whole;
 }
 
+/* The names of the members that its tokens may come as. */
+static json_t *describe_inputs(const struct model_shape *model)
+{
+    if (!model)
+        return json_pack("[s, s, s, s]", "input", "query", "key", "value");
+    const struct embeddings_shape *embeddings = &model->embeddings;
+    if (embeddings->patch_size)
+        return json_pack("[s, s]", "input", "pixel_values");
+    if (!embeddings->vocabulary)
+        return json_pack("[s, s]", "input", "position_ids");
+    return embeddings->types
+               ? json_pack("[s, s, s, s, s]", "input", "input_ids", "inputs_embeds", "token_type_ids", "position_ids")
+               : json_pack("[s, s, s, s]", "input", "input_ids", "inputs_embeds", "position_ids");
+}
+
+/* How many tokens a sequence may have; 0: as many as there are. */
+static size_t most_positions(const struct weight_set *set)
+{
+    const struct model_shape *model = weight_set_model(set);
+    const struct position_rule *position = &set->rules.rules.position;
+    const size_t learned = position->kind == POSITION_LEARNED ? position->table_rows - position->offset : 0;
+    if (!model || !model->embeddings.positions)
+        return learned;
+    const struct embeddings_shape *embeddings = &model->embeddings;
+    const size_t begun =
+        embeddings->count_padding_id ? (size_t)embeddings->padding_id + 1 : embeddings->position_offset;
+    return embeddings->positions - size_min(begun, embeddings->positions);
+}
+
+/* Adds what it takes: tokens of which kinds, and how many. */
+static bool add_inputs(json_t *description, const struct weight_set *set)
+{
+    const struct model_shape *model = weight_set_model(set);
+    const size_t vocabulary = model ? model->embeddings.vocabulary : 0, positions = most_positions(set);
+    return json_object_set_new(description, "inputs", describe_inputs(model)) == 0 &&
+           (vocabulary == 0 ||
+            json_object_set_new(description, "vocab_size", json_integer((json_int_t)vocabulary)) == 0) &&
+           (positions == 0 ||
+            json_object_set_new(description, "max_positions", json_integer((json_int_t)positions)) == 0);
+}
+
+void weights_log_unused(const struct weight_set *set)
+{
+    if (set->unused)
+        log_event(LOG_INFO, "unused_tensors", LOG_STRING("weights", set->name), LOG_STRING("source", set->source),
+                  LOG_STRING("tensors", set->unused));
+}
+
 /* NULL when memory ran out. */
 json_t *weights_describe(const struct weight_set *set)
 {
@@ -68,13 +118,13 @@ json_t *weights_describe(const struct weight_set *set)
                          set->failure);
     date_text(&set->loaded_at, loaded_at, sizeof loaded_at);
     json_t *description =
-        json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:b, s:s, s:s}", "name", set->name, "source",
-                  set->source, "state", "ready", "d_model", (json_int_t)shape->d_model, "num_heads",
-                  (json_int_t)shape->num_heads, "num_kv_heads", (json_int_t)shape->num_kv_heads, "d_k",
-                  (json_int_t)shape->d_k, "d_v", (json_int_t)shape->d_v, "dtype", "f32", "parameters",
-                  (json_int_t)set->parameters, "bytes", (json_int_t)(set->parameters * sizeof(float)), "bias",
-                  set->bias, "digest", set->digest, "loaded_at", loaded_at);
-    if (description && !add_rules(description, set)) {
+        json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:I, s:I, s:b, s:s, s:s}", "name", set->name,
+                  "source", set->source, "state", "ready", "num_layers", (json_int_t)set->num_layers, "d_model",
+                  (json_int_t)shape->d_model, "num_heads", (json_int_t)shape->num_heads, "num_kv_heads",
+                  (json_int_t)shape->num_kv_heads, "d_k", (json_int_t)shape->d_k, "d_v", (json_int_t)shape->d_v,
+                  "dtype", "f32", "parameters", (json_int_t)set->parameters, "bytes", (json_int_t)weight_set_bytes(set),
+                  "bias", set->bias, "digest", set->digest, "loaded_at", loaded_at);
+    if (description && !(add_inputs(description, set) && add_rules(description, set))) {
         json_decref(description);
         description = NULL;
     }
@@ -85,9 +135,9 @@ json_t *weights_describe(const struct weight_set *set)
  */
 static json_t *describe_row(const struct weight_set *set)
 {
-    static const char *const columns[] = {"name",         "source", "state",  "d_model",   "num_heads",
-                                          "num_kv_heads", "d_k",    "d_v",    "dtype",     "parameters",
-                                          "bytes",        "bias",   "digest", "loaded_at", "error"};
+    static const char *const columns[] = {"name",         "source", "state", "num_layers", "d_model",       "num_heads",
+                                          "num_kv_heads", "d_k",    "d_v",   "vocab_size", "max_positions", "dtype",
+                                          "parameters",   "bytes",  "bias",  "digest",     "loaded_at",     "error"};
     json_t *described = weights_describe(set), *row = described ? json_object() : NULL;
     for (size_t i = 0; row && i < sizeof columns / sizeof *columns; i++) {
         json_t *value = json_object_get(described, columns[i]);

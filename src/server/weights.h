@@ -9,4 +9,7 @@
 /* {"name", "source", "state", ...}; NULL when memory ran out. */
 json_t *weights_describe(const struct weight_set *set);
 
+/* Says in the log which tensors of its files a set has no use for, where there are such. */
+void weights_log_unused(const struct weight_set *set);
+
 #endif

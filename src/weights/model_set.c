@@ -151,8 +151,8 @@ bool model_set_need(const struct weights_config *config, struct weight_set_need 
         goto fail;
     }
     need->loaded = bytes;
-    done = size_add(bytes, model_load_scratch_bytes(threads_for_loading()), &need->loading) ||
-           error_out_of_memory(error);
+    done =
+        size_add(bytes, model_load_scratch_bytes(threads_for_loading()), &need->loading) || error_out_of_memory(error);
 fail:
     set_rules_free(&layer_rules);
     model_source_free(&source);

@@ -25,8 +25,7 @@ static void add_fault(struct faults *faults, const struct config *config, size_t
     const bool has_folder = entry->path && strchr(entry->path, '/');
     const char *place = entry->given_by ? entry->given_by : config->file ? config->file : "configuration";
     snprintf(pointer, sizeof pointer, "/weights/%zu%s", index, error->has_pointer ? error->pointer : "");
-    faults_add(faults, place,
-               config->file ? weights_entry_line(entry, error->has_pointer ? error->pointer : "") : 0,
+    faults_add(faults, place, config->file ? weights_entry_line(entry, error->has_pointer ? error->pointer : "") : 0,
                entry->given_by ? NULL : pointer, "weight set \"%s\": %s%s%s%s", entry->name, error->message,
                !has_folder                            ? ""
                : entry->source == WEIGHTS_HUGGINGFACE ? " (the folder is "

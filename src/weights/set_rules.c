@@ -61,8 +61,8 @@ static bool check_together(const struct set_rules *rules, const struct model_sou
 }
 
 /* The entry's rules, in place of the source's own. */
-static bool read_rules(struct rule_files *files, const struct attention_shape *shape,
-                       const struct model_source *source, struct set_rules *rules, struct error *error)
+static bool read_rules(struct rule_files *files, const struct attention_shape *shape, const struct model_source *source,
+                       struct set_rules *rules, struct error *error)
 {
     struct rules_asked asked = {0};
     for (unsigned i = 0; i < RULE_COUNT; i++)

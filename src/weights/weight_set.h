@@ -23,7 +23,7 @@ struct weight_set {
     char *source;                    /* "numpy", "identity", "safetensors:model.safetensors", "huggingface:minilm" */
     bool ready;                      /* false: loading failed and the set is not required */
     char *failure;                   /* why, when !ready */
-    struct attention_layer **layers;     /* [1] when ready; NULL: it is a model */
+    struct attention_layer **layers; /* [1] when ready; NULL: it is a model */
     struct attention_layer **svd_layers; /* [1], the same of lower rank; NULL: its rules do not say so */
     struct model *model;                 /* NULL: it is a bare layer */
     char *unused;                        /* names of the tensors of its files that it has no use for; NULL: none */
@@ -56,6 +56,12 @@ bool weight_set_need(const struct weights_config *config, struct weight_set_need
 static inline const struct model_shape *weight_set_model(const struct weight_set *set)
 {
     return set->rules.defaults.model;
+}
+
+/* What its numbers take in memory. */
+static inline size_t weight_set_bytes(const struct weight_set *set)
+{
+    return set->model ? model_bytes(set->model) : set->parameters * sizeof(float);
 }
 
 /* Of a set that is a bare layer: the one that computes under these rules (NULL: none); without any it is the one that
