@@ -85,12 +85,34 @@ void layer_view_set(struct layer_view *view, const struct model_shape *shape, si
             input->causal = layer->causal;
         if (input->head_mask && input->head_mask_per_layer)
             input->head_mask += n * shape->attention.num_heads;
-        input->observed = input->observed && results;
+        input->observed = input->observed && !sampled;
         view->results[i] = results ? result_of_layer(shape, input, results[i], n) : (struct forward_result){0};
         if (keeps && used) {
             view->results[i].heads_used = used;
             used += inputs[i]->batch * shape->attention.num_heads;
         }
+        view->input_list[i] = input;
+        view->result_list[i] = &view->results[i];
+    }
+}
+
+void layer_view_between(struct layer_view *view, const struct forward_input *const *inputs,
+                        struct forward_result *const *results, size_t count)
+{
+    const bool added = count > 0 && position_is_added(inputs[0]->rules);
+    if (added)
+        view->rules = (struct attention_rules){.position = inputs[0]->rules->position};
+    for (size_t i = 0; i < count; i++) {
+        struct forward_input *input = &view->inputs[i];
+        *input = *inputs[i];
+        input->rules = added ? &view->rules : NULL;
+        input->observed = false;
+        view->results[i] = (struct forward_result){0};
+        if (results)
+            view->results[i] = (struct forward_result){.output = results[i]->output,
+                                                       .output_std = results[i]->output_std,
+                                                       .hidden_states = results[i]->hidden_states,
+                                                       .n_states = results[i]->n_states};
         view->input_list[i] = input;
         view->result_list[i] = &view->results[i];
     }

@@ -16,10 +16,16 @@ struct layer_view {
     uint8_t *heads_used; /* [sequences of all inputs, num_heads], of this layer; NULL: none are written */
 };
 
-/* What layer `n` is to do. Without `results` nothing of it is returned. `sampled`: weights are dropped. */
+/* What layer `n` is to do. Without `results` nothing of it is returned. `sampled`: weights are dropped, and nobody
+ * looks on. */
 void layer_view_set(struct layer_view *view, const struct model_shape *shape, size_t n,
                     const struct forward_input *const *inputs, struct forward_result *const *results, size_t count,
                     bool sampled);
+
+/* What is there before the first layer and between layers, where rows are moved in and out: of the rules what is added
+ * to the first layer's input, of the results what has a row for each token. */
+void layer_view_between(struct layer_view *view, const struct forward_input *const *inputs,
+                        struct forward_result *const *results, size_t count);
 
 /* Behind the layer: adds up what it counted, and copies heads_used to its place. */
 void layer_view_end(const struct layer_view *view, const struct model_shape *shape, size_t n,

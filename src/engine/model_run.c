@@ -133,8 +133,9 @@ static bool run_layer(struct run *run, size_t n, size_t sample, struct error *er
 static bool open_batch(struct run *run, const struct rows *x, struct batch *batch, struct error *error)
 {
     const struct layer_rows rows = {.from = readable(x), .to = *x, .observed_inputs = run->inputs};
-    return batch_create_layer(batch, &run->model->layers[0].attention, run->inputs, run->results, run->count,
-                              run->work->parallel->lanes, &rows, run->arena, error);
+    layer_view_between(&run->view, run->inputs, run->results, run->count);
+    return batch_create_layer(batch, &run->model->layers[0].attention, run->view.input_list, run->view.result_list,
+                              run->count, run->work->parallel->lanes, &rows, run->arena, error);
 }
 
 /* The first layer's input. */
@@ -147,13 +148,11 @@ static bool begin(struct run *run, struct error *error)
     bool done;
     if (!open_batch(run, &run->x, &batch, error))
         return false;
-    for (size_t i = 0; i < run->count; i++)
-        run->results[i]->fully_masked_rows = 0; /* it counted those of one layer */
     if (run->count > 0 && run->inputs[0]->embedding) {
         if (!embed_bytes(&run->model->shape, run->n_rows, &bytes) ||
             (!(scratch = arena_take(run->arena, bytes)) && bytes > 0))
             return error_out_of_memory(error);
-        done = batch_zero_results(&batch, run->work) && batch_embed(run->model, &batch, scratch, run->work);
+        done = batch_embed(run->model, &batch, scratch, run->work);
     } else {
         done = batch_gather(&batch, run->work);
     }
@@ -322,23 +321,33 @@ static bool take_pieces(const struct model_shape *shape, const struct forward_in
     return arena_pieces(pieces, sizeof pieces / sizeof *pieces, arena, bytes);
 }
 
-/* The most that any layer's batch takes, in either kind of pass. */
-static bool most_layer_bytes(const struct model_shape *shape, const struct forward_input *const *inputs, size_t count,
+/* Whether a layer has a rule of its own, where none is asked for. */
+static bool has_own_rule(const struct layer_shape *layer)
+{
+    return layer->own_causal || layer->own_pattern || layer->own_position;
+}
+
+/* The most that any batch takes: those between layers, and of each layer that differs from the others in either kind of
+ * pass. */
+static bool most_batch_bytes(const struct model_shape *shape, const struct forward_input *const *inputs, size_t count,
                              unsigned lanes, size_t *most)
 {
     struct layer_view view = {.heads_used = NULL};
     const bool samples = count > 0 && dropout_wanted(inputs[0]->rules);
+    bool plain_counted = false;
     size_t bytes;
-    if (!batch_layer_bytes(&shape->attention, inputs, count, lanes, most))
+    layer_view_between(&view, inputs, NULL, count);
+    if (!batch_layer_bytes(&shape->attention, view.input_list, count, lanes, most))
         return false;
     for (size_t n = 0; n < shape->num_layers; n++) {
-        const struct layer_shape *layer = &shape->layers[n];
-        if (n > 0 && !layer->own_causal && !layer->own_pattern && !layer->own_position)
-            continue; /* as the first, or as a rule says that no layer has overruled */
-        layer_view_set(&view, shape, n, inputs, NULL, count, samples);
-        if (!batch_layer_bytes(&shape->attention, view.input_list, count, lanes, &bytes))
-            return false;
-        *most = size_max(*most, bytes);
+        const bool plain = !has_own_rule(&shape->layers[n]);
+        for (int sampled = 0; sampled <= samples && !(plain && plain_counted); sampled++) {
+            layer_view_set(&view, shape, n, inputs, NULL, count, sampled);
+            if (!batch_layer_bytes(&shape->attention, view.input_list, count, lanes, &bytes))
+                return false;
+            *most = size_max(*most, bytes);
+        }
+        plain_counted |= plain;
     }
     return true;
 }
@@ -351,7 +360,7 @@ bool model_scratch_bytes(const struct model_shape *shape, const struct forward_i
     size_t layer, embedding = 0;
     const bool embeds = count > 0 && inputs[0]->embedding;
     *bytes = 0;
-    return most_layer_bytes(shape, inputs, count, lanes, &layer) &&
+    return most_batch_bytes(shape, inputs, count, lanes, &layer) &&
            (!embeds || embed_bytes(shape, n_rows, &embedding)) && size_add(layer, embedding, &layer) &&
            take_pieces(shape, inputs, count, wants_samples(count > 0 ? inputs[0]->rules : NULL, NULL, count), n_rows,
                        &run, NULL, bytes) &&
@@ -402,6 +411,10 @@ bool model_run(const struct model *model, const struct forward_input *const *inp
     const bool samples = wants_samples(rules_of(&run), results, count);
     if (!take_pieces(&model->shape, inputs, count, samples, run.n_rows, &run, arena, &bytes))
         return error_out_of_memory(error);
+    for (size_t i = 0; i < count; i++) {
+        results[i]->fully_masked_rows = 0;
+        results[i]->approximate = false;
+    }
     if (!begin(&run, error))
         return false;
     if (samples)

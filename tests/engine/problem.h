@@ -18,7 +18,7 @@ struct problem {
     /* For the reference alone: turns row `row` of a sequence's projected queries or keys, [heads, d_k]; NULL: nothing.
      */
     void (*turn)(const struct problem *problem, size_t sequence, bool keys, size_t row, size_t heads, double *x);
-    void *memory[16]; /* all that the above points to */
+    void *memory[64]; /* all that the above points to */
     size_t n_memory;
 };
 

@@ -1,8 +1,8 @@
 /* The mean and deviation of outputs with weights dropped, against the definition in float64 with the scalar generator,
  * with every instruction set; and that all else is as without dropout, whatever it is computed with. */
 
+#include "dropout_definition.h"
 #include "engine/kernels/kernels.h"
-#include "engine/philox.h"
 #include "lanes.h"
 #include "pattern_definition.h"
 #include "problem.h"
@@ -101,43 +101,6 @@ static bool is_padding(const struct forward_input *in, size_t b, size_t i)
     return in->self_attention && in->mask_kind == FORWARD_MASK_KEYS && !in->mask[b * in->query_length + i];
 }
 
-/* The joined heads of one row in one sample, from maps [H, Tq, Tk] and values [H, Tk, d_v] of its sequence. */
-static void drop_row(const struct problem *p, size_t b, size_t i, size_t sample, const float *maps, const float *values,
-                     const uint8_t *used, double *joined)
-{
-    const struct attention_shape *s = &p->shape;
-    const struct forward_input *in = &p->input;
-    const struct dropout_rule *rule = &in->rules->dropout;
-    for (size_t h = 0; h < s->num_heads; h++) {
-        const size_t plane = (b * in->rules->num_layers + in->rules->layer) * s->num_heads + h;
-        double *z = joined + h * s->d_v;
-        memset(z, 0, s->d_v * sizeof *z);
-        for (size_t j = 0; j < in->key_length; j++) {
-            uint32_t numbers[4];
-            philox((const uint32_t[4]){(uint32_t)sample, (uint32_t)plane, (uint32_t)i, (uint32_t)j / 4}, rule->seed,
-                   numbers);
-            if ((double)(numbers[j % 4] >> 8) < ceil(rule->rate * 16777216))
-                continue;
-            const double weight = (double)maps[(h * in->query_length + i) * in->key_length + j] / (1 - rule->rate);
-            for (size_t d = 0; d < s->d_v; d++)
-                z[d] += weight * (double)values[(h * in->key_length + j) * s->d_v + d];
-        }
-        for (size_t d = 0; d < s->d_v; d++)
-            z[d] *= used[h] * (in->head_mask ? (double)in->head_mask[h] : 1);
-    }
-}
-
-/* outputs [d_model] of the joined heads */
-static void project(const struct problem *p, const double *joined, double *outputs)
-{
-    const struct attention_shape *s = &p->shape;
-    for (size_t c = 0; c < s->d_model; c++) {
-        outputs[c] = s->projected ? p->matrices.b_o ? (double)p->matrices.b_o[c] : 0 : joined[c];
-        for (size_t d = 0; s->projected && d < s->num_heads * s->d_v; d++)
-            outputs[c] += joined[d] * (double)p->matrices.w_o[d * s->d_model + c];
-    }
-}
-
 /* Mean and deviation by two passes over the samples, of the heads that are used. */
 static void reference(const struct problem *p, struct sampled *expected)
 {
@@ -158,7 +121,7 @@ static void reference(const struct problem *p, struct sampled *expected)
                 drop_row(p, b, i, n + 1, plain.attention + b * s->num_heads * in->query_length * in->key_length,
                          plain.value + b * s->num_heads * in->key_length * s->d_v, expected->used + b * s->num_heads,
                          joined);
-                project(p, joined, outputs + n * d_model);
+                project_heads(p, joined, outputs + n * d_model);
             }
             for (size_t c = 0; c < d_model; c++) {
                 const size_t at = (b * in->query_length + i) * d_model + c;
