@@ -77,4 +77,5 @@ def main():
         file.write(",\n".join(json.dumps(entry, separators=(",", ":")) for entry in entries) + "\n]}\n")
 
 
-main()
+if __name__ == "__main__":
+    main()

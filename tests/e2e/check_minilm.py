@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""A real model as a whole: token ids in, the last hidden state and the maps of every layer out, beside those of the model's own
+implementation (golden/real). usage: check_minilm.py BINARY GOLDEN ROOT
+
+The model is where scripts/get-minilm has put it, ROOT/build/minilm or $ATTND_MINILM. Without it the test is skipped, or fails where
+CI=true."""
+import array
+import base64
+import json
+import os
+import struct
+import sys
+
+sys.dont_write_bytecode = True
+from attnd_process import Attnd  # noqa: E402
+
+OUTPUT, MAPS = 2e-4, 2e-5
+SKIPPED = 77
+LAYERS, HEADS, WIDTH = 6, 12, 384
+
+
+def tensors_of(path):
+    with open(path, "rb") as f:
+        data = f.read()
+    size, = struct.unpack("<Q", data[:8])
+    return {name: floats(data[8 + size + e["data_offsets"][0]:8 + size + e["data_offsets"][1]])
+            for name, e in json.loads(data[8:8 + size]).items() if name != "__metadata__"}
+
+
+def floats(raw):
+    numbers = array.array("f")
+    numbers.frombytes(raw)
+    return numbers
+
+
+def answered(tensor):
+    return floats(base64.b64decode(tensor["base64"]))
+
+
+def kept_rows(mask, batch, length):
+    """Which of the rows are no padding."""
+    if mask is None or isinstance(mask[0][0], list):
+        return [True] * (batch * length)
+    return [bool(kept) for row in mask for kept in row]
+
+
+def furthest(got, wanted):
+    assert len(got) == len(wanted), "%d numbers, expected %d" % (len(got), len(wanted))
+    return max((abs(a - b) for a, b in zip(got, wanted)), default=0)
+
+
+def check_case(server, name, asked, outputs, maps):
+    """-> faults"""
+    faults, batch, length = [], len(asked["input_ids"]), len(asked["input_ids"][0])
+    layers = [n for n in range(LAYERS) if "%s/%d/attention" % (name, n) in maps]
+    request = dict(asked, weights="minilm", encoding="base64")
+    if layers:
+        request["include_layers"] = layers
+    else:
+        request["return"] = ["output"]
+    answer = server.post("/v1/forward", request)
+    if answer.status != 200:
+        return ["%d %s" % (answer.status, answer.body[:300])]
+    got = json.loads(answer.body)
+    output, wanted = answered(got["output"]), outputs[name]
+    for i, kept in enumerate(kept_rows(asked.get("attention_mask"), batch, length)):
+        row = slice(i * WIDTH, (i + 1) * WIDTH)
+        off = furthest(output[row], wanted[row]) if kept else max(map(abs, output[row]))
+        if off > (OUTPUT if kept else 0):
+            faults.append("output, row %d: off by %.3g" % (i, off))
+    if layers:
+        attention, plane = answered(got["attention"]), HEADS * length * length
+        for b in range(batch):
+            for place, n in enumerate(layers):
+                at = (b * len(layers) + place) * plane
+                off = furthest(attention[at:at + plane], maps["%s/%d/attention" % (name, n)][b * plane:(b + 1) * plane])
+                if off > MAPS:
+                    faults.append("maps of layer %d, sequence %d: off by %.3g" % (n, b, off))
+    return faults
+
+
+def main():
+    binary, golden, root = sys.argv[1:4]
+    model = os.path.join(os.environ.get("ATTND_MINILM") or os.path.join(root, "build", "minilm"), "model")
+    if not os.path.exists(os.path.join(model, "model.safetensors")):
+        print("no model in %s; scripts/get-minilm fetches it" % model)
+        return 1 if os.environ.get("CI") == "true" else SKIPPED
+    with open(os.path.join(golden, "real", "model.json"), encoding="utf-8") as f:
+        texts = json.load(f)
+    outputs = tensors_of(os.path.join(golden, "real", "model.safetensors"))
+    maps = tensors_of(os.path.join(golden, "real", "heads.safetensors"))
+    faults = []
+    with Attnd(binary, ["--model", "minilm=" + model]) as server:
+        for name, asked in texts.items():
+            faults += ["%s: %s" % (name, fault) for fault in check_case(server, name, asked, outputs, maps)]
+    for fault in faults[:20]:
+        print(fault)
+    print("%d texts, %d faults" % (len(texts), len(faults)))
+    return 1 if faults or not texts else 0
+
+
+sys.exit(main())
