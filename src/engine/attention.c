@@ -21,7 +21,7 @@ static bool memory_needed(const struct source *sources, size_t *bytes)
 {
     *bytes = 0;
     for (size_t i = 0; i < MATRICES; i++)
-        if (!packed_matrix_need(sources[i].depth, sources[i].columns, sources[i].bias, bytes))
+        if (!packed_matrix_need(sources[i].depth, sources[i].columns, sources[i].bias, PRECISION_F32, bytes))
             return false;
     return true;
 }
@@ -29,7 +29,7 @@ static bool memory_needed(const struct source *sources, size_t *bytes)
 /* The arena holds memory_needed. */
 static void pack_source(const struct source *source, const struct kernels *kernels, struct arena *memory)
 {
-    *source->packed = packed_matrix_take(source->depth, source->columns, source->bias, memory);
+    *source->packed = packed_matrix_take(source->depth, source->columns, source->bias, PRECISION_F32, memory);
     packed_matrix_put_rows(source->packed, kernels, 0, source->depth, source->matrix, source->columns);
     if (source->bias)
         packed_matrix_put_bias(source->packed, source->bias);

@@ -74,6 +74,26 @@ static float scale_of(const struct embeddings_shape *shape, const struct sequenc
     return (float)((double)shape->scale * (1 - TOKEN_DROPOUT_SHARE) / (1 - (double)masked / (double)s->n_queries));
 }
 
+/* A row of a table. */
+static void add_row(const struct embedding *e, const struct table *table, size_t row, float *to)
+{
+    const size_t width = e->model->shape.embeddings.width;
+    const struct kernels *kernels = e->model->kernels;
+    if (table->bf16)
+        kernels->widen(to, table->bf16 + row * width, width, 1, true);
+    else if (table->numbers)
+        kernels->add_rows(to, width, table->numbers + row * width, width, 1, width);
+}
+
+static void put_scaled_row(const struct embedding *e, const struct table *table, size_t row, float scale, float *to)
+{
+    const size_t width = e->model->shape.embeddings.width;
+    if (table->bf16)
+        e->model->kernels->widen(to, table->bf16 + row * width, width, scale, false);
+    else
+        e->model->kernels->scale(to, table->numbers + row * width, width, scale);
+}
+
 /* The token's row, or what was sent in its place. */
 static void put_token(const struct embedding *e, const struct sequence *s, size_t t, float scale, float *to)
 {
@@ -85,7 +105,7 @@ static void put_token(const struct embedding *e, const struct sequence *s, size_
     else if (shape->token_dropout && in->ids[at] == shape->mask_token)
         memset(to, 0, width * sizeof *to);
     else
-        e->model->kernels->scale(to, e->model->embeddings.token + in->ids[at] * width, width, scale);
+        put_scaled_row(e, &e->model->embeddings.token, in->ids[at], scale, to);
 }
 
 static void embed_row(const struct embedding *e, const struct sequence *s, size_t t, size_t before, float scale,
@@ -93,20 +113,14 @@ static void embed_row(const struct embedding *e, const struct sequence *s, size_
 {
     const struct embeddings *tables = &e->model->embeddings;
     const struct embeddings_shape *shape = &e->model->shape.embeddings;
-    const struct kernels *kernels = e->model->kernels;
     const size_t width = shape->width;
     put_token(e, s, t, scale, to);
-    if (tables->position)
-        kernels->add_rows(to, width, tables->position + position_of(shape, s->input, s->index, t, before) * width,
-                          width, 1, width);
-    if (tables->type) {
-        const uint32_t *types = s->input->embedding->type_ids;
-        const size_t type = types ? types[s->index * s->input->key_length + t] : 0;
-        kernels->add_rows(to, width, tables->type + type * width, width, 1, width);
-    }
+    const uint32_t *types = s->input->embedding->type_ids;
+    add_row(e, &tables->position, position_of(shape, s->input, s->index, t, before), to);
+    add_row(e, &tables->type, types ? types[s->index * s->input->key_length + t] : 0, to);
     if (tables->norm.kind != NORM_NONE)
-        kernels->normalize(to, width, to, width, 1, width, tables->norm.kind == NORM_LAYER, tables->norm.eps,
-                           tables->norm.gain, tables->norm.bias);
+        e->model->kernels->normalize(to, width, to, width, 1, width, tables->norm.kind == NORM_LAYER, tables->norm.eps,
+                                     tables->norm.gain, tables->norm.bias);
 }
 
 /* Patch t - 1 of a sequence's pixels, as [channels, patch_size, patch_size]; the class token has no patch. */
@@ -166,7 +180,7 @@ static void place_tile(const void *argument, size_t index, unsigned lane)
         float *row = e->rows.data + (s->query_start + i) * e->rows.stride;
         if (t == 0)
             memcpy(row, tables->class_token, width * sizeof *row);
-        e->model->kernels->add_rows(row, width, tables->position + t * width, width, 1, width);
+        add_row(e, &tables->position, t, row);
     }
 }
 

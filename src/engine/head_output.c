@@ -37,6 +37,7 @@ void head_output_strided(const struct attention_layer *layer, size_t head, float
         .a = z,
         .a_stride = z_stride,
         .b = layer->output.panels,
+        .pairs = layer->output.pairs,
         .b_depth = layer->output.depth,
         .b_first = head * d_v,
         .scale = scale,

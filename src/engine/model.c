@@ -167,30 +167,46 @@ static bool lay_matrix(const struct model_shape *shape, size_t layer, unsigned s
     if (extent.rows == 0)
         return true;
     if (arena)
-        *to = packed_matrix_take(extent.rows, extent.columns, bias, arena);
-    return packed_matrix_need(extent.rows, extent.columns, bias, total);
+        *to = packed_matrix_take(extent.rows, extent.columns, bias, shape->precision, arena);
+    return packed_matrix_need(extent.rows, extent.columns, bias, shape->precision, total);
 }
 
-static bool lay_table(const struct model_shape *shape, size_t layer, unsigned slot, float **to, struct arena *arena,
-                      size_t *total)
+static bool lay_numbers(const struct model_shape *shape, size_t layer, unsigned slot, size_t element, void *to,
+                        struct arena *arena, size_t *total)
 {
     const struct slot_extent extent = model_slot_extent(shape, (struct tensor_slot){layer, slot});
     size_t bytes;
     if (extent.rows == 0)
         return true;
-    if (!tensor_bytes((size_t[]){extent.rows, extent.columns}, 2, sizeof(float), &bytes))
+    if (!tensor_bytes((size_t[]){extent.rows, extent.columns}, 2, element, &bytes))
         return false;
-    if (arena)
-        *to = arena_take(arena, bytes);
+    if (arena) {
+        const void *taken = arena_take(arena, bytes);
+        memcpy(to, &taken, sizeof taken);
+    }
     return arena_need(total, bytes);
+}
+
+static bool lay_vector(const struct model_shape *shape, size_t layer, unsigned slot, float **to, struct arena *arena,
+                       size_t *total)
+{
+    return lay_numbers(shape, layer, slot, sizeof(float), to, arena, total);
+}
+
+static bool lay_table(const struct model_shape *shape, enum model_slot slot, struct table *to, struct arena *arena,
+                      size_t *total)
+{
+    return shape->precision == PRECISION_BF16
+               ? lay_numbers(shape, MODEL_ITSELF, slot, sizeof *to->bf16, &to->bf16, arena, total)
+               : lay_numbers(shape, MODEL_ITSELF, slot, sizeof *to->numbers, &to->numbers, arena, total);
 }
 
 static bool lay_norm(const struct model_shape *shape, const struct norm_shape *norm, size_t layer, unsigned gain,
                      unsigned bias, struct norm *to, struct arena *arena, size_t *total)
 {
     *to = (struct norm){.kind = norm->kind, .eps = norm->eps};
-    return lay_table(shape, layer, gain, &to->gain, arena, total) &&
-           lay_table(shape, layer, bias, &to->bias, arena, total);
+    return lay_vector(shape, layer, gain, &to->gain, arena, total) &&
+           lay_vector(shape, layer, bias, &to->bias, arena, total);
 }
 
 static bool lay_layer(const struct model_shape *shape, size_t n, struct model_layer *to, struct arena *arena,
@@ -215,10 +231,10 @@ static bool lay_layer(const struct model_shape *shape, size_t n, struct model_la
 
 static bool lay_embeddings(const struct model_shape *shape, struct embeddings *to, struct arena *arena, size_t *total)
 {
-    return lay_table(shape, MODEL_ITSELF, SLOT_TOKEN, &to->token, arena, total) &&
-           lay_table(shape, MODEL_ITSELF, SLOT_POSITION, &to->position, arena, total) &&
-           lay_table(shape, MODEL_ITSELF, SLOT_TYPE, &to->type, arena, total) &&
-           lay_table(shape, MODEL_ITSELF, SLOT_CLASS, &to->class_token, arena, total) &&
+    return lay_table(shape, SLOT_TOKEN, &to->token, arena, total) &&
+           lay_table(shape, SLOT_POSITION, &to->position, arena, total) &&
+           lay_table(shape, SLOT_TYPE, &to->type, arena, total) &&
+           lay_vector(shape, MODEL_ITSELF, SLOT_CLASS, &to->class_token, arena, total) &&
            lay_norm(shape, &shape->embeddings.norm, MODEL_ITSELF, SLOT_EMBEDDING_GAIN, SLOT_EMBEDDING_BIAS, &to->norm,
                     arena, total) &&
            lay_matrix(shape, MODEL_ITSELF, SLOT_PROJECTION_W, SLOT_PROJECTION_B, &to->projection, arena, total) &&

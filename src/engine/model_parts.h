@@ -24,11 +24,17 @@ struct model_layer {
     struct ffn ffn;
 };
 
+/* [rows, width]: one of the two, or none. */
+struct table {
+    float *numbers;
+    uint16_t *bf16;
+};
+
 struct embeddings {
-    float *token;       /* [vocabulary, width] */
-    float *position;    /* [positions, width] */
-    float *type;        /* [types, width] */
-    float *class_token; /* [width] */
+    struct table token;    /* [vocabulary, width] */
+    struct table position; /* [positions, width] */
+    struct table type;     /* [types, width] */
+    float *class_token;    /* [width] */
     struct norm norm;
     struct packed_matrix projection; /* [width, d_model] */
     struct packed_matrix patch;      /* [channels * patch_size^2, width] */

@@ -4,11 +4,27 @@
 
 #include <string.h>
 
-/* Where a tensor lies: in one of the two. */
+/* Where a tensor lies: in one of the three. */
 struct destination {
     const struct packed_matrix *matrix;
-    float *table; /* [rows, columns]; a bias of a matrix is one row */
+    float *table;   /* [rows, columns]; a bias of a matrix is one row */
+    uint16_t *bf16; /* the same */
 };
+
+static struct destination in_table(const struct table *table)
+{
+    return (struct destination){.table = table->numbers, .bf16 = table->bf16};
+}
+
+/* Rounded to the nearest, ties to even; finite. */
+static void narrow(uint16_t *to, const float *from, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, from + i, sizeof bits);
+        to[i] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    }
+}
 
 static struct destination place_in_layer(const struct model_layer *layer, enum layer_slot slot)
 {
@@ -62,11 +78,11 @@ static struct destination place_in_model(const struct model *model, enum model_s
     const struct embeddings *e = &model->embeddings;
     switch (slot) {
     case SLOT_TOKEN:
-        return (struct destination){.table = e->token};
+        return in_table(&e->token);
     case SLOT_POSITION:
-        return (struct destination){.table = e->position};
+        return in_table(&e->position);
     case SLOT_TYPE:
-        return (struct destination){.table = e->type};
+        return in_table(&e->type);
     case SLOT_EMBEDDING_GAIN:
         return (struct destination){.table = e->norm.gain};
     case SLOT_EMBEDDING_BIAS:
@@ -103,10 +119,14 @@ void model_put_rows(struct model *model, struct tensor_slot slot, size_t first_r
 {
     const struct destination to = place_of(model, slot);
     const size_t columns = model_slot_extent(&model->shape, slot).columns;
-    if (to.matrix)
+    if (to.matrix) {
         packed_matrix_put_rows(to.matrix, model->kernels, first_row, n_rows, rows, stride);
-    else
-        for (size_t i = 0; i < n_rows; i++)
+        return;
+    }
+    for (size_t i = 0; i < n_rows; i++)
+        if (to.bf16)
+            narrow(to.bf16 + (first_row + i) * columns, rows + i * stride, columns);
+        else
             memcpy(to.table + (first_row + i) * columns, rows + i * stride, columns * sizeof *rows);
 }
 

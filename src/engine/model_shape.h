@@ -11,6 +11,7 @@
 
 #include "engine/activation.h"
 #include "engine/attention.h"
+#include "engine/precision.h"
 #include "engine/rules.h"
 
 #include <stdbool.h>
@@ -85,6 +86,7 @@ struct model_shape {
     const struct layer_shape *layers; /* [num_layers] */
     struct embeddings_shape embeddings;
     struct norm_shape final_norm;
+    enum precision precision; /* of matrices and of the tables of embeddings; vectors are float32 */
 };
 
 /* X(code, name): the tensors of a layer. Matrices are [in, out], `x @ W`. */

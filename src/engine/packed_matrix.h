@@ -5,22 +5,25 @@
 
 #include "base/arena.h"
 #include "engine/kernels/kernels.h"
+#include "engine/precision.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 
 struct packed_matrix {
     size_t depth, columns;
-    float *panels; /* packed [depth, columns] */
-    float *bias;   /* [kernel_padded(columns)], zeros behind `columns`; NULL: none */
+    float *panels;   /* packed [depth, columns]; NULL with pairs */
+    uint32_t *pairs; /* the same of bfloat16 (narrow_panel) */
+    float *bias;     /* [kernel_padded(columns)], zeros behind `columns`; NULL: none */
 };
 
 /* Adds to *total what packed_matrix_take takes of an arena. False on overflow. */
-bool packed_matrix_need(size_t depth, size_t columns, bool bias, size_t *total);
+bool packed_matrix_need(size_t depth, size_t columns, bool bias, enum precision precision, size_t *total);
 
-/* Memory for a matrix [depth, columns], `x @ W`, without its numbers; the bias is 0. The arena holds
- * packed_matrix_need. */
-struct packed_matrix packed_matrix_take(size_t depth, size_t columns, bool bias, struct arena *arena);
+/* Memory for a matrix [depth, columns], `x @ W`, without its numbers; the bias is 0, and float32 in any
+ * precision. The arena holds packed_matrix_need. */
+struct packed_matrix packed_matrix_take(size_t depth, size_t columns, bool bias, enum precision precision,
+                                        struct arena *arena);
 
 /* Rows first_row .. first_row + n_rows - 1, all columns. */
 void packed_matrix_put_rows(const struct packed_matrix *matrix, const struct kernels *kernels, size_t first_row,

@@ -56,6 +56,7 @@ static void add_product(struct projection *p, const struct packed_matrix *matrix
     product->a = from->data;
     product->a_stride = from->stride;
     product->b = matrix->panels;
+    product->pairs = matrix->pairs;
     product->bias = matrix->bias;
     product->scale = 1;
     product->c = to->data;

@@ -108,6 +108,7 @@ static void random_model_shape(struct random *random, struct model_problem *m, c
     m->shape.num_layers = random_size(random, 1, limits->layers);
     m->shape.embeddings = random_embeddings(random, a->d_model);
     m->shape.final_norm = random_norm(random);
+    m->shape.precision = random_chance(random, 0.3) ? PRECISION_BF16 : PRECISION_F32;
     struct layer_shape *layers = problem_take(&m->owner, m->shape.num_layers * sizeof *layers);
     for (size_t n = 0; n < m->shape.num_layers; n++)
         layers[n] = random_layer(random, m, limits);
@@ -143,7 +144,22 @@ static bool is_gain(size_t layer, unsigned slot)
                                  : slot == SLOT_NORM1_GAIN || slot == SLOT_NORM2_GAIN;
 }
 
-static void fill_model(struct random *random, struct model_problem *m)
+/* The nearest number of bfloat16, by float64: no case of a tie matters here. */
+static float to_bf16(double x)
+{
+    int exponent;
+    const double fraction = frexp(x, &exponent);
+    return (float)ldexp(rint(fraction * 256), exponent - 8);
+}
+
+/* Whether a model of bfloat16 has the tensor in it. */
+static bool is_narrowed(struct slot_extent extent, size_t layer, unsigned slot)
+{
+    return extent.matrix ||
+           (layer == MODEL_ITSELF && (slot == SLOT_TOKEN || slot == SLOT_POSITION || slot == SLOT_TYPE));
+}
+
+static void fill_model(struct random *random, struct model_problem *m, bool bf16)
 {
     const size_t num_layers = m->shape.num_layers;
     size_t count = 0;
@@ -160,11 +176,16 @@ static void fill_model(struct random *random, struct model_problem *m)
             if (!filling || !numbers)
                 continue;
             const double deviation = extent.matrix ? 1 / sqrt((double)extent.rows) : extent.rows > 1 ? 1 : 0.3;
-            for (size_t j = 0; j < numbers; j++)
-                next[j] = (float)(is_gain(layer, slot) + random_normal(random) * deviation);
-            m->tensors[i] = next;
+            float *tensor = m->tensors[i] = next;
             next += numbers;
-            put(random, m->model, (struct tensor_slot){layer, slot}, extent, m->tensors[i]);
+            for (size_t j = 0; j < numbers; j++)
+                tensor[j] = (float)(is_gain(layer, slot) + random_normal(random) * deviation);
+            for (size_t j = 0; bf16 && j < numbers; j++)
+                tensor[j] = to_bf16((double)tensor[j]);
+            put(random, m->model, (struct tensor_slot){layer, slot}, extent, tensor);
+            for (size_t j = 0; m->shape.precision == PRECISION_BF16 && is_narrowed(extent, layer, slot) && j < numbers;
+                 j++)
+                tensor[j] = to_bf16((double)tensor[j]); /* what the model has made of it */
         }
         if (!filling)
             next = problem_take(&m->owner, count * sizeof *next);
@@ -216,9 +237,26 @@ void model_problem_open(struct model_problem *m, struct random *random, const st
     m->model = model_create(&m->shape, &error);
     require(m->model, "%s", error.message);
     require(model_shape_bytes(&m->shape, &bytes) && bytes <= model_bytes(m->model), "a model is larger than counted");
-    fill_model(random, m);
+    fill_model(random, m, limits->bf16);
     m->embeds = m->shape.embeddings.present && random_chance(random, 0.7);
     random_rules(random, m, limits);
+}
+
+struct model *model_problem_copy(const struct model_problem *m, enum precision precision)
+{
+    struct model_shape shape = m->shape;
+    struct error error = {0};
+    struct random random = {1};
+    shape.precision = precision;
+    struct model *copy = model_create(&shape, &error);
+    require(copy, "%s", error.message);
+    for (size_t i = 0; i < (shape.num_layers + 1) * MODEL_SLOTS; i++) {
+        const struct tensor_slot slot = {i / MODEL_SLOTS < shape.num_layers ? i / MODEL_SLOTS : MODEL_ITSELF,
+                                         i % MODEL_SLOTS};
+        if (m->tensors[i])
+            put(&random, copy, slot, model_slot_extent(&shape, slot), m->tensors[i]);
+    }
+    return copy;
 }
 
 void model_problem_close(struct model_problem *m)

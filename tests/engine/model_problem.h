@@ -22,11 +22,15 @@ enum { MODEL_SLOTS = (int)LAYER_SLOT_COUNT > (int)MODEL_SLOT_COUNT ? (int)LAYER_
 struct model_limits {
     size_t layers, d_model, heads, d_k, d_ff, batch, length; /* largest */
     bool dropout;                                            /* wanted */
+    bool bf16;                                               /* the numbers are exact in bfloat16 */
 };
 
 /* *m must stay where it is. */
 void model_problem_open(struct model_problem *m, struct random *random, const struct model_limits *limits);
 void model_problem_close(struct model_problem *m);
+
+/* A model of the same numbers, which are exact in bfloat16, in another precision. */
+struct model *model_problem_copy(const struct model_problem *m, enum precision precision);
 
 /* [rows, columns], or NULL. */
 const float *model_problem_tensor(const struct model_problem *m, size_t layer, unsigned slot);

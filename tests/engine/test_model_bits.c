@@ -135,6 +135,40 @@ START_TEST(what_is_returned_changes_no_bit)
 }
 END_TEST
 
+/* Numbers that are exact in bfloat16 are the same in either precision, and take half the memory. */
+START_TEST(precision_changes_no_bit_of_exact_numbers)
+{
+    if (!choose_variant(_i))
+        return;
+    for (uint64_t seed = 0; seed < TRAFFICS; seed++) {
+        struct random random = {600 + seed};
+        struct model_limits its = limits;
+        struct model_problem m;
+        struct model_case c;
+        its.bf16 = true;
+        model_problem_open(&m, &random, &its);
+        model_case_open(&c, &random, &m, &its);
+        struct model_answer answers[PRECISION_COUNT];
+        struct model *own = m.model;
+        for (int precision = 0; precision < PRECISION_COUNT; precision++) {
+            m.model = model_problem_copy(&m, (enum precision)precision);
+            answers[precision] = model_answer_create(&m, &c);
+            model_run_cases(&m, &c, 1, NULL, &parallel_serial, &answers[precision]);
+            model_free(m.model);
+        }
+        m.model = own;
+        for (size_t t = 0; t < ANSWER_TENSORS; t++)
+            ck_assert_msg(memcmp(answers[PRECISION_F32].tensors[t], answers[PRECISION_BF16].tensors[t],
+                                 model_answer_size(&m, &c, t) * sizeof(float)) == 0,
+                          "%s, seed %zu: tensor %zu has other bits in bfloat16", engine_isa(), (size_t)seed, t);
+        for (int precision = 0; precision < PRECISION_COUNT; precision++)
+            model_answer_free(&answers[precision]);
+        model_case_close(&c);
+        model_problem_close(&m);
+    }
+}
+END_TEST
+
 /* ---- observers */
 
 struct watch {
@@ -325,6 +359,7 @@ Suite *suite(void)
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, company_and_lanes_change_no_bit, 0, KERNEL_VARIANT_COUNT);
     tcase_add_loop_test(t, what_is_returned_changes_no_bit, 0, KERNEL_VARIANT_COUNT);
+    tcase_add_loop_test(t, precision_changes_no_bit_of_exact_numbers, 0, KERNEL_VARIANT_COUNT);
     tcase_add_loop_test(t, observers_change_no_bit, 0, KERNEL_VARIANT_COUNT);
     tcase_add_test(t, a_run_that_is_cancelled_says_so);
     tcase_add_test(t, an_arena_that_is_too_small_is_an_error);

@@ -21,6 +21,12 @@
 #define KERNEL_PAD         ((size_t)16)
 #define KERNEL_PAD_DOUBLES (KERNEL_PAD / 2)
 
+/* Numbers of 32 bits in a row of a matrix of bfloat16, where two numbers are one: the same for all instruction sets. */
+static inline size_t kernel_pairs(size_t columns)
+{
+    return (columns + 2 * KERNEL_PAD - 1) / (2 * KERNEL_PAD) * KERNEL_PAD;
+}
+
 static inline size_t kernel_padded(size_t columns)
 {
     return (columns + KERNEL_PAD - 1) / KERNEL_PAD * KERNEL_PAD;
@@ -33,7 +39,8 @@ struct product {
     size_t depth, columns;
     const float *a; /* [rows, depth], not packed, any alignment */
     size_t a_stride;
-    const float *b; /* packed [b_depth, columns], aligned to a vector; `depth` of its rows are used */
+    const float *b;        /* packed [b_depth, columns], aligned to a vector; `depth` of its rows are used */
+    const uint32_t *pairs; /* B as narrow_panel makes it, panel by panel, in place of b; NULL: b */
     size_t b_depth;
     size_t b_first;    /* the row of B that A's first column meets */
     bool adds;         /* C + A B in place of A B */
@@ -64,6 +71,13 @@ struct kernels {
     void (*pack)(const float *b, size_t b_stride, size_t depth, size_t columns, float *packed);
     /* Packs the transpose of b [columns, depth], rows b_stride apart. */
     void (*pack_transposed)(const float *b, size_t b_stride, size_t depth, size_t columns, float *packed);
+
+    /* Rows of a packed panel as bfloat16, rounded to the nearest, ties to even: in 32 bits two numbers, element i of a
+     * vector and of the next one. What is written is half as wide, up to a whole vector: at most kernel_pairs(width).
+     * Aligned to a vector; width is whole vectors. The numbers are finite. */
+    void (*narrow_panel)(const float *panel /* [n_rows, width] */, size_t n_rows, size_t width, uint32_t *pairs);
+    /* to = from * factor, or where `adds` to += from, of bfloat16 numbers in their order. Any alignment. */
+    void (*widen)(float *to /* [count] */, const uint16_t *from /* [count] */, size_t count, float factor, bool adds);
 
     /* Rows first_row .. end_row - 1 of C and its panels from column first_column, a multiple of panel_columns, to the
      * one that holds column end_column - 1: all of that panel is written, as far as C has columns. */

@@ -45,6 +45,21 @@ static void call_multiply(struct call *c)
     c->k->multiply(&product, 0, c->rows, 0, c->columns);
 }
 
+/* Any bits are some panel. */
+static void call_multiply_bfloat(struct call *c)
+{
+    const struct product product = {.depth = c->depth,
+                                    .columns = c->columns,
+                                    .a = c->a,
+                                    .a_stride = c->depth,
+                                    .pairs = (const uint32_t *)c->packed,
+                                    .b_depth = c->depth,
+                                    .scale = 1,
+                                    .c = c->c,
+                                    .c_stride = c->columns};
+    c->k->multiply(&product, 0, c->rows, 0, c->columns);
+}
+
 static void call_softmax(struct call *c)
 {
     c->k->softmax(c->c, c->columns, c->columns, NULL, NULL, NULL);
@@ -84,6 +99,9 @@ static const struct {
     {"multiply", "multiply", call_multiply, 128, 768, 2304},
     {"multiply", "multiply", call_multiply, 96, 64, 512}, /* scores of a head */
     {"multiply", "multiply", call_multiply, 96, 512, 64}, /* weights times values */
+    {"bfloat", "multiply, bfloat16", call_multiply_bfloat, 1, 768, 768},
+    {"bfloat", "multiply, bfloat16", call_multiply_bfloat, 16, 768, 768},
+    {"bfloat", "multiply, bfloat16", call_multiply_bfloat, 128, 768, 2304},
     {"softmax", "softmax", call_softmax, 1, 1, 64},
     {"softmax", "softmax", call_softmax, 1, 1, 512},
     {"softmax", "softmax", call_softmax, 1, 1, 2048},
@@ -149,7 +167,8 @@ void bench(const char *variant, const char *function)
         if (function && strcmp(function, lines[line].check) != 0)
             continue;
         const double numbers = (double)lines[line].rows * (double)lines[line].depth * (double)lines[line].columns;
-        const double work = lines[line].call == call_multiply ? 2 * numbers : numbers;
+        const double work =
+            lines[line].call == call_multiply || lines[line].call == call_multiply_bfloat ? 2 * numbers : numbers;
         const double generic = measure(&kernels_generic, line);
         for (size_t v = KERNEL_VARIANT_COUNT; v-- > 0;) {
             const struct kernels *k = kernel_variants[v];

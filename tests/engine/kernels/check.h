@@ -18,7 +18,7 @@ bool check_run(const struct kernels *k, const char *function, check_function *ch
 
 /* The checks; each has a line in main.c. */
 check_function check_pack, check_multiply, check_softmax, check_softmax_rows, check_largest, check_scale, check_drop,
-    check_multiply_double, check_rotate, check_normalize, check_activate, check_forward;
+    check_multiply_double, check_rotate, check_normalize, check_activate, check_bfloat, check_forward;
 
 /* Times every function of every variant that runs here, beside the generic one. */
 void bench(const char *variant, const char *function);

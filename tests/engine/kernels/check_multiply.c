@@ -20,6 +20,7 @@ struct work {
     float *a;            /* [rows, depth], rows a_stride apart */
     float *b;            /* [b_depth, columns] */
     float *packed;       /* b */
+    uint32_t *pairs;     /* b, where the product reads it as bfloat16; or NULL */
     float *bias;         /* [columns] or NULL */
     float *c;            /* [rows, columns], rows c_stride apart */
     float *one, *single; /* [b_depth, 1] packed; a C of one element */
@@ -45,6 +46,14 @@ static float draw(struct random *random, enum numbers kind, bool left)
     }
 }
 
+/* B to its panels. */
+static void pack_work(const struct work *w)
+{
+    w->k->pack(w->b, w->columns, w->b_depth, w->columns, w->packed);
+    if (w->pairs)
+        reference_pairs(w->k, w->b, w->b_depth, w->columns, w->pairs);
+}
+
 static void open_work(struct work *w, const struct kernels *k, struct random *random, size_t rows, size_t depth,
                       size_t columns)
 {
@@ -66,8 +75,14 @@ static void open_work(struct work *w, const struct kernels *k, struct random *ra
     for (size_t i = 0; i < rows; i++)
         for (size_t d = 0; d < depth; d++)
             w->a[i * w->a_stride + d] = draw(random, w->kind, true);
-    for (size_t i = 0; i < w->b_depth * columns; i++)
+    if (random_chance(random, 0.4))
+        w->pairs =
+            guard_take("b as bfloat16", reference_pairs_count(k, w->b_depth, columns) * sizeof(uint32_t), vector);
+    for (size_t i = 0; i < w->b_depth * columns; i++) {
         w->b[i] = draw(random, w->kind, false);
+        if (w->pairs)
+            w->b[i] = reference_bf16_value(reference_bf16(w->b[i]));
+    }
     if (random_chance(random, 0.5)) {
         w->bias = guard_take("bias", columns * sizeof(float), sizeof(float));
         for (size_t j = 0; j < columns; j++)
@@ -79,14 +94,15 @@ static void open_work(struct work *w, const struct kernels *k, struct random *ra
         .columns = columns,
         .a = w->a,
         .a_stride = w->a_stride,
-        .b = w->packed,
+        .b = w->pairs ? NULL : w->packed,
+        .pairs = w->pairs,
         .b_depth = w->b_depth,
         .bias = w->bias,
         .scale = w->bias ? 1 : scales[random_size(random, 0, 4)],
         .c = w->c,
         .c_stride = w->c_stride,
     };
-    k->pack(w->b, columns, w->b_depth, columns, w->packed);
+    pack_work(w);
 }
 
 static size_t c_bytes(const struct work *w)
@@ -99,6 +115,8 @@ static void multiply_whole(struct work *w)
 {
     guard_read_only(w->a);
     guard_read_only(w->packed);
+    if (w->pairs)
+        guard_read_only(w->pairs);
     if (w->bias)
         guard_read_only(w->bias);
     w->k->multiply(&w->product, 0, w->rows, 0, w->columns);
@@ -129,7 +147,8 @@ static void check_alone(const struct work *w, size_t row, size_t column)
     struct product product = w->product;
     product.columns = 1;
     product.a += row * w->a_stride;
-    product.b = w->one;
+    product.b = w->one; /* of float32: widened numbers are used as they are */
+    product.pairs = NULL;
     product.bias = w->bias ? w->bias + column : NULL;
     product.c = w->single;
     w->k->multiply(&product, 0, 1, 0, 1);
@@ -207,6 +226,7 @@ static void check_part_of_depth(const struct kernels *k, struct random *random, 
             w.one = guard_take("a shorter b", k->packed_floats(depth, columns) * sizeof(float),
                                k->vector_floats * sizeof(float)));
     w.product.b = w.one;
+    w.product.pairs = NULL;
     w.product.b_depth = depth;
     memset(w.c, GUARD_BYTE, c_bytes(&w));
     k->multiply(&w.product, 0, rows, 0, columns);
@@ -294,7 +314,7 @@ static void check_not_finite(const struct kernels *k, struct random *random, siz
             w.a[row * w.a_stride + at] = faults[random_size(random, 0, 2)];
         else
             w.b[at * columns + column] = faults[random_size(random, 0, 2)];
-        k->pack(w.b, columns, w.b_depth, columns, w.packed);
+        pack_work(&w);
         k->multiply(&w.product, 0, rows, 0, columns);
         for (size_t i = 0; i < rows; i++)
             for (size_t j = 0; j < columns; j++) {
@@ -321,8 +341,8 @@ static void check_overflow(const struct kernels *k, struct random *random, size_
         for (size_t d = 0; d < w.depth; d++)
             w.a[i * w.a_stride + d] = i % 2 ? -1e30f : 1e30f;
     for (size_t i = 0; i < w.b_depth * columns; i++)
-        w.b[i] = 1e30f;
-    k->pack(w.b, columns, w.b_depth, columns, w.packed);
+        w.b[i] = reference_bf16_value(reference_bf16(1e30f));
+    pack_work(&w);
     k->multiply(&w.product, 0, rows, 0, columns);
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < columns; j++) {

@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { SLOTS = 9, MARGIN = 256 };
+enum { SLOTS = 10, MARGIN = 256 };
 #define SLOT_BYTES ((size_t)1 << 21)
 
 struct slot {

@@ -15,25 +15,26 @@ static const struct {
     const char *name;
     check_function *check;
 } functions[] = {
-    {"pack", check_pack},           {"multiply", check_multiply},
-    {"softmax", check_softmax},     {"softmax_rows", check_softmax_rows},
-    {"largest", check_largest},     {"scale", check_scale},
-    {"drop", check_drop},           {"multiply_double", check_multiply_double},
-    {"rotate", check_rotate},       {"normalize", check_normalize},
-    {"activate", check_activate},   {"forward", check_forward},
+    {"pack", check_pack},         {"multiply", check_multiply},
+    {"softmax", check_softmax},   {"softmax_rows", check_softmax_rows},
+    {"largest", check_largest},   {"scale", check_scale},
+    {"drop", check_drop},         {"multiply_double", check_multiply_double},
+    {"rotate", check_rotate},     {"normalize", check_normalize},
+    {"activate", check_activate}, {"bfloat", check_bfloat},
+    {"forward", check_forward},
 };
 
 enum { N_FUNCTIONS = sizeof functions / sizeof *functions };
 
-/* `pack` is checked with packed_floats and pack_transposed, scale with scale_rows and add_rows. A member that is added
- * to the kernels needs a check. */
-_Static_assert(sizeof(struct kernels) == 18 * sizeof(void *), "check the new kernel, and count it here");
+/* `pack` is checked with packed_floats and pack_transposed, scale with scale_rows and add_rows, narrow_panel and widen
+ * as bfloat. A member that is added to the kernels needs a check. */
+_Static_assert(sizeof(struct kernels) == 20 * sizeof(void *), "check the new kernel, and count it here");
 
 static const char usage[] =
     "usage: check_kernels [--variant NAME] [--function NAME] [--seed N] [--repeat N] [--bench]\n"
     "  --variant    only this instruction set, as ATTND_ISA names it\n"
     "  --function   only this check: pack, multiply, softmax, softmax_rows, largest, scale, drop, multiply_double,\n"
-    "               rotate, normalize, activate, forward\n"
+    "               rotate, normalize, activate, bfloat, forward\n"
     "  --seed       of the random arguments (1)\n"
     "  --repeat     do it again with the next N - 1 seeds\n"
     "  --bench      time the functions instead, beside the generic ones\n";

@@ -23,6 +23,43 @@ void reference_pack(const struct kernels *k, const float *b, size_t row_step, si
         }
 }
 
+float reference_bf16_value(uint16_t number)
+{
+    const uint32_t bits = (uint32_t)number << 16;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+uint16_t reference_bf16(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    const uint16_t below = (uint16_t)(bits >> 16); /* towards zero */
+    const uint32_t rest = bits & 0xffff;
+    return below + (rest > 0x8000 || (rest == 0x8000 && below % 2 == 1));
+}
+
+size_t reference_pairs_count(const struct kernels *k, size_t depth, size_t columns)
+{
+    const size_t pair = 2 * k->vector_floats;
+    return depth * ((columns + pair - 1) / pair) * k->vector_floats;
+}
+
+void reference_pairs(const struct kernels *k, const float *b, size_t depth, size_t columns, uint32_t *pairs)
+{
+    const size_t vector = k->vector_floats;
+    memset(pairs, 0, reference_pairs_count(k, depth, columns) * sizeof *pairs);
+    for (size_t row = 0; row < depth; row++)
+        for (size_t column = 0; column < columns; column++) {
+            const size_t first = column / k->panel_columns * k->panel_columns, in_panel = column - first;
+            const size_t left = columns - first < k->panel_columns ? columns - first : k->panel_columns;
+            uint32_t *to = pairs + reference_pairs_count(k, depth, first) + row * reference_pairs_count(k, 1, left) +
+                           in_panel / (2 * vector) * vector + in_panel % vector;
+            *to |= (uint32_t)reference_bf16(b[row * columns + column]) << (in_panel / vector % 2 ? 16 : 0);
+        }
+}
+
 double reference_element(const float *a, const float *b, size_t b_step, size_t depth, float scale, float bias,
                          double *bound)
 {

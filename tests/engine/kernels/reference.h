@@ -21,4 +21,12 @@ double reference_element(const float *a /* [depth] */, const float *b /* [depth]
 double reference_softmax(const float *scores, size_t n_keys, const float *bias, const uint8_t *allowed,
                          double *weights /* [n_keys] */);
 
+/* bfloat16 of a finite number: the nearest, of two that are as near the even one. */
+uint16_t reference_bf16(float x);
+float reference_bf16_value(uint16_t number);
+
+/* The panels of narrow_panel, of b [depth, columns], one after the other; how many numbers they are. */
+size_t reference_pairs_count(const struct kernels *k, size_t depth, size_t columns);
+void reference_pairs(const struct kernels *k, const float *b, size_t depth, size_t columns, uint32_t *pairs);
+
 #endif
