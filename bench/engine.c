@@ -5,8 +5,11 @@
 
 #include "base/arena.h"
 #include "engine/forward.h"
+#include "engine/kernels/kernels.h"
 #include "measure.h"
-#include "peak.h"
+#include "model.h"
+#include "peak_contender.h"
+#include "report.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -15,76 +18,6 @@
 
 /* Seconds for each measurement, shared by what is compared. */
 #define SECONDS 0.6
-
-static bool json;
-static size_t rows_printed;
-
-static void fail(const char *reason)
-{
-    fprintf(stderr, "bench_engine: %s\n", reason);
-    exit(EXIT_FAILURE);
-}
-
-/* One row: median, quartiles, and the bound that docs/SPEED.md holds it to, if any ("<=" or ">="). */
-static void print_row(const char *section, const char *what, struct spread s, const char *relation, double bound)
-{
-    if (json) {
-        printf("%s\n  {\"section\": \"%s\", \"row\": \"%s\", \"median\": %.5g, \"low\": %.5g, \"high\": %.5g",
-               rows_printed++ ? "," : "", section, what, s.median, s.low, s.high);
-        printf(relation ? ", \"bound\": \"%s %.5g\"}" : "}", relation, bound);
-    } else {
-        printf("%-9s %-52s %9.4g  [%.4g .. %.4g]", section, what, s.median, s.low, s.high);
-        if (relation)
-            printf("  %s %.4g%s", relation, bound,
-                   (strcmp(relation, "<=") == 0 ? s.median <= bound : s.median >= bound) ? "" : "  MISSED");
-        printf("\n");
-    }
-    fflush(stdout);
-}
-
-/* Memory in huge pages, as the server's; the program ends with what it does not give back. */
-static float *floats(struct arena *arena, size_t count)
-{
-    float *memory = arena_take(arena, count * sizeof *memory);
-    return memory ? memory : (fail("out of memory"), NULL);
-}
-
-/* Uniform numbers of deviation `deviation`. */
-static float *random_floats(struct arena *arena, size_t count, float deviation)
-{
-    float *numbers = floats(arena, count);
-    for (size_t i = 0; i < count; i++)
-        numbers[i] = ((float)rand() / (float)RAND_MAX - 0.5f) * 3.4641f * deviation;
-    return numbers;
-}
-
-static void reserve(struct arena *arena, size_t count_of_floats)
-{
-    *arena = (struct arena){0};
-    if (!arena_reserve(arena, count_of_floats * sizeof(float) + 64 * ARENA_ALIGNMENT))
-        fail("out of memory");
-}
-
-/* The peak of an instruction set as a contender. */
-
-static void run_peak(void *context)
-{
-    enum { ROUNDS = 100000 };
-#define PEAK_CALL(identifier, known) \
-    if (strcmp(context, known) == 0) \
-        peak_##identifier(ROUNDS);
-    KERNEL_VARIANTS(PEAK_CALL)
-}
-
-static struct contender peak_contender(const char *isa)
-{
-    struct contender c = {.run = run_peak, .context = (void *)(uintptr_t)isa};
-#define PEAK_FLOP(identifier, known) \
-    if (strcmp(isa, known) == 0)     \
-        c.flop = 1e5 * peak_##identifier(1);
-    KERNEL_VARIANTS(PEAK_FLOP)
-    return c;
-}
 
 /* Products. */
 
@@ -526,7 +459,7 @@ static const struct {
 } sections[] = {{"gemm", gemm},        {"gemm_odd", gemm_odd}, {"forward", forward},  {"causal", causal},
                 {"padding", padding},  {"isa", isa},           {"heads", head_sizes}, {"long", long_sequences},
                 {"pattern", patterns}, {"nystrom", nystrom},   {"dropout", dropout},  {"position", positions},
-                {"keep", keep_heads}};
+                {"keep", keep_heads},  {"model", bench_model}};
 enum { SECTIONS = sizeof sections / sizeof *sections };
 
 static bool is_wanted(const char *name, int argc, char **argv)
@@ -552,6 +485,7 @@ static bool is_known(const char *argument)
 
 int main(int argc, char **argv)
 {
+    bool json = false;
     for (int i = 1; i < argc; i++)
         if (!is_known(argv[i])) {
             fprintf(stderr, "usage: %s [--json] [SECTION ...]\nsections:", argv[0]);
@@ -567,14 +501,10 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", error.message);
         return EXIT_FAILURE;
     }
-    if (json)
-        printf("{\"isa\": \"%s\", \"lanes\": 1, \"rows\": [", engine_isa());
-    else
-        printf("%s, 1 lane: median [quartiles]\n", engine_isa());
+    report_open(json, engine_isa());
     for (size_t i = 0; i < SECTIONS; i++)
         if (is_wanted(sections[i].name, argc, argv))
             sections[i].run();
-    if (json)
-        printf("\n]}\n");
+    report_close();
     return EXIT_SUCCESS;
 }
