@@ -171,16 +171,26 @@ static bool read_plain_key(struct entry *entry, const struct weights_key *key, c
     return true;
 }
 
+static bool is_object(const struct weights_key *key)
+{
+    return key->type == WEIGHTS_RULE || key->type == WEIGHTS_OBJECT;
+}
+
+static bool is_text(const struct weights_key *key)
+{
+    return is_object(key) || key->type == WEIGHTS_LIST || key->type == WEIGHTS_OBJECTS;
+}
+
 /* A value that is kept as it was written, null as nothing. */
 static bool read_text_key(struct entry *entry, const struct weights_key *key, const char *place)
 {
     struct document *document = entry->document;
     struct weights_text *member = (struct weights_text *)((char *)entry->set + key->offset);
-    const enum json_type wanted = key->type == WEIGHTS_RULE ? JSON_OBJECT : JSON_ARRAY;
+    const enum json_type wanted = is_object(key) ? JSON_OBJECT : JSON_ARRAY;
     const char *begin, *end;
     bool stopped;
 
-    if (json_peek(&document->reader) == JSON_NULL && key->type == WEIGHTS_RULE)
+    if (json_peek(&document->reader) == JSON_NULL && is_object(key))
         return document_skip(document, &begin, &end);
     if (!document_expect(document, wanted, place, &stopped))
         return !stopped;
@@ -238,6 +248,8 @@ static bool read_member(struct entry *entry, const struct json_key *name)
         return weights_tensors_read(document, name->raw, entry->set->tensors);
     case WEIGHTS_RULE:
     case WEIGHTS_LIST:
+    case WEIGHTS_OBJECT:
+    case WEIGHTS_OBJECTS:
         return read_text_key(entry, key, name->raw);
     case WEIGHTS_BOOL:
     case WEIGHTS_SIZE:
@@ -337,7 +349,7 @@ static const struct weights_text *text_of(const struct weights_config *set, cons
     const struct weights_key *keys = weights_keys(&count);
     for (size_t i = 0; i < count; i++) {
         const size_t length = strlen(keys[i].name);
-        if ((keys[i].type != WEIGHTS_RULE && keys[i].type != WEIGHTS_LIST) || *pointer != '/' ||
+        if (!is_text(&keys[i]) || *pointer != '/' ||
             strncmp(pointer + 1, keys[i].name, length) != 0 || (pointer[1 + length] && pointer[1 + length] != '/'))
             continue;
         *rest = pointer + 1 + length;
@@ -408,7 +420,7 @@ void weights_entry_free(struct weights_config *set)
     size_t count;
     const struct weights_key *keys = weights_keys(&count);
     for (size_t i = 0; i < count; i++)
-        if (keys[i].type == WEIGHTS_RULE || keys[i].type == WEIGHTS_LIST)
+        if (is_text(&keys[i]))
             free(((struct weights_text *)((char *)set + keys[i].offset))->text);
     free(set->name);
     free(set->path);

@@ -42,10 +42,10 @@ static const struct weights_key keys[] = {
     {"dropout", WEIGHTS_RULE, ALL, 0, AT(dropout), 0, 0, "null"},
     {"head_importance", WEIGHTS_LIST, ALL, 0, AT(head_importance), 0, 0, NULL},
     {"num_layers", WEIGHTS_SIZE, BLOCKS, BLOCKS, AT(num_layers), 1, 4096, NULL},
-    {"layer", WEIGHTS_RULE, BLOCKS, BLOCKS, AT(layer), 0, 0, NULL},
-    {"layers", WEIGHTS_LIST, BLOCKS, 0, AT(layers), 0, 0, NULL},
-    {"embeddings", WEIGHTS_RULE, BLOCKS, 0, AT(embeddings), 0, 0, "null"},
-    {"final_norm", WEIGHTS_RULE, BLOCKS, 0, AT(final_norm), 0, 0, "null"},
+    {"layer", WEIGHTS_OBJECT, BLOCKS, BLOCKS, AT(layer), 0, 0, NULL},
+    {"layers", WEIGHTS_OBJECTS, BLOCKS, 0, AT(layers), 0, 0, NULL},
+    {"embeddings", WEIGHTS_OBJECT, BLOCKS, 0, AT(embeddings), 0, 0, "null"},
+    {"final_norm", WEIGHTS_OBJECT, BLOCKS, 0, AT(final_norm), 0, 0, "null"},
 };
 
 const struct weights_key *weights_keys(size_t *count)

@@ -17,7 +17,9 @@ enum weights_type {
     WEIGHTS_LAYOUT,  /* enum weights_layout */
     WEIGHTS_TENSORS, /* char *[WEIGHT_TENSOR_COUNT] */
     WEIGHTS_RULE,    /* struct weights_text: an object, or null */
-    WEIGHTS_LIST     /* struct weights_text: an array */
+    WEIGHTS_LIST,    /* struct weights_text: an array of numbers */
+    WEIGHTS_OBJECT,  /* struct weights_text: an object, or null */
+    WEIGHTS_OBJECTS  /* struct weights_text: an array of objects */
 };
 
 /* Bit s of a set of sources: enum weights_source s. */

@@ -33,7 +33,7 @@ def main():
         words += ["`%s`" % c for c in key.get("choices", [])]
         expect((key["section"] + "." if key["section"] else "") + key["name"], words)
     for key in table["weights"]:
-        words = ["all"] if len(key["sources"]) == 3 else key["sources"]
+        words = ["all"] if len(key["sources"]) == 5 else key["sources"]
         if key["type"] in ("integer", "number"):
             words = words + ["%s to %s" % (number(key["minimum"]), number(key["maximum"]))]
         if key["default"] is not None:

@@ -16,6 +16,8 @@ except ImportError:
 
 TYPES = {"bool": "boolean", "integer": "integer", "number": "number", "name": "string", "path": "string"}
 SAFETENSORS = {"name": "s", "source": "safetensors", "path": "p", "num_heads": 2, "tensors": {"W_QKV": "w", "W_O": "o"}}
+BLOCKS = {"name": "b", "source": "blocks", "path": "p", "num_heads": 2, "num_layers": 2, "layer": {"tensors": SAFETENSORS["tensors"]}}
+HUGGINGFACE = {"name": "h", "source": "huggingface", "path": "folder"}
 NUMPY = {"name": "n", "source": "numpy", "d_model": 4, "num_heads": 2}
 
 
@@ -73,7 +75,7 @@ def main():
                 same(name + ".maxItems", p.get("maxItems"), key["maximum"])
 
     # The keys of a weight set, by source.
-    for source in ("numpy", "identity", "safetensors"):
+    for source in ("numpy", "identity", "safetensors", "blocks", "huggingface"):
         keys, place = [k for k in table["weights"] if source in k["sources"]], schema["$defs"][source]
         same("keys of " + source, sorted(place["properties"]), sorted(k["name"] for k in keys))
         same("required of " + source, sorted(place["required"]), sorted(k["name"] for k in keys if source in k["required"]))
@@ -107,7 +109,10 @@ def main():
 
     RULES = {"causal": True, "position": {"kind": "rope", "dims": 4, "scaling": {"kind": "linear", "factor": 2}}, "pattern": {"kind": "window", "left": 2, "right": 0, "global": [0]},
              "low_rank": {"kind": "nystrom", "landmarks": 4}, "keep_heads": {"mass": 0.5, "by": "importance"}, "dropout": {"rate": 0.1}, "head_importance": [[0.1, 2]]}
-    for right in ({}, {"weights": []}, changed(NUMPY, **RULES), changed(SAFETENSORS, position={"kind": "t5", "R": "rel"}), changed(NUMPY), changed(SAFETENSORS), {"listen": ["[::1]:80", "localhost:0"]}, {"admin": {"listen": "127.0.0.1:1"}}, {"cors": {"allowed_origins": ["http://localhost:3000"]}},
+    for right in ({}, {"weights": []}, changed(NUMPY, **RULES), changed(SAFETENSORS, position={"kind": "t5", "R": "rel"}), changed(NUMPY), changed(SAFETENSORS), changed(BLOCKS), changed(HUGGINGFACE), changed(HUGGINGFACE, **{k: v for k, v in RULES.items() if k != "causal"}),
+                  changed(BLOCKS, causal=True, final_norm={"kind": "rms_norm", "gain": "g", "eps": 1e-6}, layers=[{}, {"pattern": RULES["pattern"], "causal": False, "scale": 1}],
+                          embeddings={"token": "t", "norm": {"kind": "layer_norm", "gain": "g", "bias": "b"}, "projection": {"W": "w"}},
+                          layer=dict(BLOCKS["layer"], placement="post", residual=False, norm1={"kind": "none"}, ffn={"kind": "swiglu", "W_1": "a", "W_gate": "b", "W_2": "c"})), {"listen": ["[::1]:80", "localhost:0"]}, {"admin": {"listen": "127.0.0.1:1"}}, {"cors": {"allowed_origins": ["http://localhost:3000"]}},
                   changed(SAFETENSORS, tensors={"W_Q": "{head}", "W_K": "k", "W_V": "v", "W_O": "o"})):
         for error in validator.iter_errors(right):
             faults.append("%s is refused: %s" % (json.dumps(right), error.message))
@@ -117,6 +122,9 @@ def main():
                   {"listen": []}, {"listen": ["8080"]}, {"admin": {"listen": "a"}}, {"cors": {"allowed_origins": ["https://a.example/"]}}, [],
                   changed(NUMPY, name=None), changed(NUMPY, source=None), changed(NUMPY, source="numpi"), changed(NUMPY, sede=1),
                   changed(NUMPY, path="p"), changed(NUMPY, d_model=None), changed(NUMPY, name="a b"), changed(SAFETENSORS, seed=1),
+                  changed(BLOCKS, layer=None), changed(BLOCKS, layer={}), changed(BLOCKS, num_layers=0), changed(BLOCKS, layers={}), changed(BLOCKS, embeddings={}), changed(BLOCKS, tensors={"W_QKV": "w", "W_O": "o"}),
+                  changed(BLOCKS, layer=dict(BLOCKS["layer"], ffn={"kind": "gelu", "W_1": "a", "W_gate": "b", "W_2": "c"})), changed(BLOCKS, layer=dict(BLOCKS["layer"], norm1={"kind": "rms_norm"})),
+                  changed(HUGGINGFACE, path=None), changed(HUGGINGFACE, num_heads=2), changed(HUGGINGFACE, causal=True), changed(HUGGINGFACE, layer=BLOCKS["layer"]),
                   changed(SAFETENSORS, layout="sideways"), changed(SAFETENSORS, tensors={"W_QKV": "w"}),
                   changed(SAFETENSORS, tensors={"W_Q": "q", "W_O": "o"}), changed(SAFETENSORS, tensors={"W_QKV": "w", "W_Q": "q", "W_O": "o"}),
                   changed(SAFETENSORS, tensors={"W_QKV": "w", "W_O": "{head}"}), changed(SAFETENSORS, tensors={"W_QKV": "w", "W_O": "o", "W_X": "x"}),

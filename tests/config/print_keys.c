@@ -52,7 +52,7 @@ static void append_key(struct text *text, const struct config_key *key)
 static void append_weights_key(struct text *text, const struct weights_key *key)
 {
     static const char *const types[] = {"name",   "source", "bool",   "integer", "integer",
-                                        "number", "path",   "layout", "tensors", "rule", "numbers"};
+                                        "number", "path",   "layout", "tensors", "rule",   "numbers", "object", "objects"};
     text_append_format(text,
                        "{\"name\": \"%s\", \"type\": \"%s\", \"minimum\": %.16g, \"maximum\": %.16g, \"default\": %s",
                        key->name, types[key->type], key->minimum, key->maximum, key->fallback ? key->fallback : "null");
