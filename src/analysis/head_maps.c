@@ -78,8 +78,7 @@ static void leave_padding_out(const uint8_t *mask /* [T] */, size_t length, uint
 static bool is_zero_row(const struct head_maps *maps, size_t sequence, size_t position)
 {
     const struct forward_input *rule = maps->rule;
-    const float *row =
-        maps->weights + (sequence * maps->num_heads * rule->query_length + position) * rule->key_length; /* [Tk] */
+    const float *row = head_maps_row(maps, sequence, 0, position);
     for (size_t key = 0; key < rule->key_length; key++)
         if (row[key] != 0)
             return false;

@@ -53,12 +53,13 @@ struct head_maps {
      * tensors are not read. rule->self_attention: row i and key i are the same token, and a mask of keys is padding.
      * Posted maps come without rules: keys that the pattern of a forward hides have weight 0 in its maps. */
     const struct forward_input *rule;
-    const float *weights; /* [B, num_heads, Tq, Tk] */
+    const float *weights; /* [B, num_heads, Tq, Tk]; with layers [B, num_layers, num_heads, Tq, Tk] */
     size_t num_heads;
-    bool posted;                    /* a row of zeros is a row without an allowed key: the same rows in all heads */
-    bool stray;                     /* there may be weight on keys that are not allowed: it is ignored */
-    bool renormalize;               /* each row is divided by its sum first */
-    const struct word_lists *words; /* NULL: no words. Self-attention only */
+    size_t num_layers, layer; /* of the weights, and the one that is looked at; num_layers 0: they have no such axis */
+    bool posted;              /* a row of zeros is a row without an allowed key: the same rows in all heads */
+    bool stray;               /* there may be weight on keys that are not allowed: it is ignored */
+    bool renormalize;         /* each row is divided by its sum first */
+    const struct word_lists *words;       /* NULL: no words. Self-attention only */
     const struct position_lists *exclude; /* keys (words, where there are words); NULL: none */
     const struct parallel *watched; /* whose cancellation is looked at while they are made ready; NULL: nobody's */
 
@@ -71,6 +72,14 @@ struct head_maps {
     bool aligned;      /* rows and keys have places to each other: row i stands at key i + shift */
     size_t shift;      /* Tk - Tq under causal, else 0; negative ones wrap around (add as size_t, or cast) */
 };
+
+/* A row of a head's map [Tk], by positions of the request. */
+static inline const float *head_maps_row(const struct head_maps *maps, size_t sequence, size_t head, size_t position)
+{
+    const size_t layers = maps->num_layers ? maps->num_layers : 1,
+                 map = (sequence * layers + maps->layer) * maps->num_heads + head;
+    return maps->weights + (map * maps->rule->query_length + position) * maps->rule->key_length;
+}
 
 /* Some rows of one head of one sequence. */
 struct head_tile {

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 
 /* A weight is looked at in about a quarter of a nanosecond. */
 #define FLOP_PER_WEIGHT 16.0
@@ -42,8 +43,7 @@ static struct row_found look_at(const struct run *run, size_t sequence, size_t h
     const struct forward_input *rule = run->maps->rule;
     const size_t limit = allowed_key_limit(rule, row);
     const uint8_t *allowed = row_mask(rule, sequence, row);
-    const float *weights = run->maps->weights + /* [Tk] */
-                           ((sequence * run->maps->num_heads + head) * rule->query_length + row) * rule->key_length;
+    const float *weights = head_maps_row(run->maps, sequence, head, row);
     struct row_found found = {0};
     found.sum = run->kernels->sum(weights, limit, &found.least);
     if (limit < rule->key_length)
@@ -93,18 +93,24 @@ static void check_map(const void *argument, size_t map, unsigned lane)
         atomic_store(&run->stray, true);
 }
 
+/* Appends an index to both. */
+static void add_axis(const char *name, size_t index, const char *behind, char pointer[128], char place[128])
+{
+    const size_t at = strlen(pointer), place_at = strlen(place);
+    snprintf(pointer + at, 128 - at, "/%zu", index);
+    snprintf(place + place_at, 128 - place_at, "%s %zu%s", name, index, behind);
+}
+
 static bool describe(const struct run *run, size_t sequence, size_t head, size_t row, enum row_fault fault,
                      const struct row_found *found, struct error *error)
 {
-    const bool rank2 = run->maps->rule->rank2;
-    char pointer[96], place[96];
-    if (rank2) {
-        snprintf(pointer, sizeof pointer, "/attention/%zu/%zu", head, row);
-        snprintf(place, sizeof place, "head %zu, row %zu", head, row);
-    } else {
-        snprintf(pointer, sizeof pointer, "/attention/%zu/%zu/%zu", sequence, head, row);
-        snprintf(place, sizeof place, "batch %zu, head %zu, row %zu", sequence, head, row);
-    }
+    char pointer[128] = "/attention", place[128] = "";
+    if (!run->maps->rule->rank2)
+        add_axis("batch", sequence, ", ", pointer, place);
+    if (run->maps->num_layers)
+        add_axis("layer", run->maps->layer, ", ", pointer, place);
+    add_axis("head", head, ", ", pointer, place);
+    add_axis("row", row, "", pointer, place);
     switch (fault) {
     case ROW_NOT_FINITE:
         return error_set(error, ERROR_NOT_FINITE,

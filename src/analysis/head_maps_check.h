@@ -14,7 +14,8 @@
 /* Checks posted maps, of finite weights, before head_maps_prepare, and sets maps->stray. Padding is not looked at.
  * ERROR_INVALID for the first row, in order of sequences, heads and rows, that has a negative weight, does not sum to 1
  * within the tolerance, has more than that on keys that are not allowed, or is zero where the first head's row is not,
- * or the reverse; its place is /attention/batch/head/row, without batch where maps->rule->rank2.
+ * or the reverse; its place is /attention/batch/layer/head/row, without batch where maps->rule->rank2 and without layer
+ * where there is no such axis. Of maps with layers those of one layer are checked.
  *
  * Of computed maps, those of a forward, only that they are finite: ERROR_NOT_FINITE where it overflowed float32; the
  * tolerance is not used. ERROR_CLIENT_GONE when cancelled. */

@@ -23,9 +23,8 @@ static struct row_keys keys_of_row(const struct head_maps *maps, size_t index, s
     const struct forward_input *rule = maps->rule;
     const struct head_sequence *sequence = &maps->sequences[index];
     const size_t position = sequence->positions ? sequence->positions[row] : sequence->first_position + row;
-    const size_t pair = index * maps->num_heads + head;
     struct row_keys keys = {
-        .weights = maps->weights + (pair * rule->query_length + position) * rule->key_length,
+        .weights = head_maps_row(maps, index, head, position),
         .order = sequence->positions,
     };
     if (!sequence->positions)

@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "engine/forward.h"
 #include "engine/parallel.h"
 
 #include <stdbool.h>
@@ -29,7 +30,13 @@ struct rollout {
     size_t batch, num_layers, num_heads, length;
     enum rollout_fusion fusion;
     bool per_head;
+    /* What posted maps were computed under, its batch and length as above: rows of padding count as rows of zeros, and
+     * weight on keys that are not allowed as 0. NULL: rows are what they are. */
+    const struct forward_input *rule;
+    bool renormalize; /* with a rule: each row is divided by its sum first */
 };
+
+const char *rollout_fusion_name(enum rollout_fusion fusion);
 
 /* Floating-point operations. */
 double rollout_flop(const struct rollout *rollout);

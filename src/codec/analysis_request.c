@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-#define MAP_AXES 4
+#define MAP_AXES 5
 
 bool analysis_read_attention(struct json_reader *r, void *context, struct error *error)
 {
@@ -111,18 +111,24 @@ bool analysis_read_body(const struct request_body *body, const struct request_me
     return false;
 }
 
-bool analysis_request_check_maps(const struct analysis_request *request, struct forward_input *rule, size_t *num_heads,
-                                 struct error *error)
+bool analysis_request_check_maps(const struct analysis_request *request, struct forward_input *rule,
+                                 struct maps_extent *extent, struct error *error)
 {
     const struct tensor *maps = &request->attention;
     char shape[TENSOR_SHAPE_TEXT_BYTES];
-    if (maps->rank != 3 && maps->rank != 4)
+    tensor_shape_text(maps->shape, maps->rank, shape, sizeof shape);
+    if (maps->rank < 3)
         return error_set_at(error, ERROR_INVALID, "/attention",
-                            "the rank is %u (shape %s), expected 3 ([heads, queries, keys]) or 4 ([batch, heads, "
-                            "queries, keys])",
-                            maps->rank, tensor_shape_text(maps->shape, maps->rank, shape, sizeof shape));
+                            "the rank is %u (shape %s), expected 3 ([heads, queries, keys]), 4 ([batch, heads, "
+                            "queries, keys]) or 5 ([batch, layers, heads, tokens, tokens])",
+                            maps->rank, shape);
     const size_t *extents = maps->shape + (maps->rank - 3); /* [heads, queries, keys] */
-    struct forward_input made = {.batch = maps->rank == 4 ? maps->shape[0] : 1,
+    if (maps->rank == 5 && extents[1] != extents[2])
+        return error_set_at(error, ERROR_INVALID, "/attention",
+                            "the shape is %s, and maps of many layers are of self-attention: expected as many queries "
+                            "as keys",
+                            shape);
+    struct forward_input made = {.batch = maps->rank > 3 ? maps->shape[0] : 1,
                                  .query_length = extents[1],
                                  .key_length = extents[2],
                                  .rank2 = maps->rank == 3,
@@ -132,7 +138,7 @@ bool analysis_request_check_maps(const struct analysis_request *request, struct 
         !forward_check_include_heads(&request->forward, extents[0], error))
         return false;
     *rule = made;
-    *num_heads = extents[0];
+    *extent = (struct maps_extent){maps->rank == 5 ? maps->shape[1] : 0, extents[0]};
     return true;
 }
 
@@ -144,11 +150,12 @@ double analysis_request_tolerance(const struct analysis_request *request)
 }
 
 struct head_maps analysis_request_maps(const struct analysis_request *request, const struct forward_input *rule,
-                                       const float *weights, size_t num_heads)
+                                       const float *weights, const struct maps_extent *extent)
 {
     return (struct head_maps){.rule = rule,
                               .weights = weights,
-                              .num_heads = num_heads,
+                              .num_heads = extent->num_heads,
+                              .num_layers = extent->num_layers,
                               .posted = analysis_request_has_maps(request),
                               .renormalize = request->renormalize,
                               .words = request->has_words ? &request->words : NULL,

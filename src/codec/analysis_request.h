@@ -22,16 +22,23 @@ static inline bool analysis_request_has_maps(const struct analysis_request *requ
     return request->attention.rank > 0;
 }
 
-/* Checks the shapes of posted maps, of attention_mask and include_heads against each other, and fills *rule and
- * *num_heads. Square maps are self-attention. The rows are for head_maps_check to look at. */
-bool analysis_request_check_maps(const struct analysis_request *request, struct forward_input *rule, size_t *num_heads,
-                                 struct error *error);
+/* How many maps there are of a sequence. */
+struct maps_extent {
+    size_t num_layers; /* 0: there is no such axis */
+    size_t num_heads;  /* of each layer */
+};
+
+/* Checks the shapes of posted maps, [B,L,H,T,T], [B,H,Tq,Tk] or [H,Tq,Tk], of attention_mask and include_heads against
+ * each other, and fills *rule and *extent. Square maps are self-attention. The rows are for head_maps_check to look at.
+ */
+bool analysis_request_check_maps(const struct analysis_request *request, struct forward_input *rule,
+                                 struct maps_extent *extent, struct error *error);
 
 /* What head_maps_check allows to the posted maps, by their format and renormalize. */
 double analysis_request_tolerance(const struct analysis_request *request);
 
-/* The maps to be prepared, of `weights` [B, num_heads, Tq, Tk]. */
+/* The maps to be prepared, of `weights` [B, num_layers, num_heads, Tq, Tk]: those of layer 0. */
 struct head_maps analysis_request_maps(const struct analysis_request *request, const struct forward_input *rule,
-                                       const float *weights, size_t num_heads);
+                                       const float *weights, const struct maps_extent *extent);
 
 #endif

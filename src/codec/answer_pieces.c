@@ -118,6 +118,27 @@ void answer_pieces_add_base64(struct answer_pieces *pieces, const void *data, si
     }
 }
 
+void answer_pieces_add_tensor(struct answer_pieces *pieces, bool base64, const struct tensor_rows *rows)
+{
+    const void *data = rows->integers ? (const void *)rows->integers : rows->data;
+    size_t bytes;
+    if (!base64) {
+        answer_pieces_add_rows(pieces, rows);
+        return;
+    }
+    if (!tensor_bytes(rows->shape, rows->rank, sizeof(float), &bytes)) {
+        pieces->failed = true;
+        return;
+    }
+    text_append_string(&pieces->literal, "{\"shape\":");
+    tensor_write_shape(&pieces->literal, rows->shape, rows->rank);
+    text_append_string(&pieces->literal, ",\"dtype\":\"");
+    text_append_string(&pieces->literal, dtype_json_name(rows->integers ? DTYPE_I32 : DTYPE_F32));
+    text_append_string(&pieces->literal, "\",\"base64\":\"");
+    answer_pieces_add_base64(pieces, data, bytes);
+    text_append_string(&pieces->literal, "\"}");
+}
+
 void answer_pieces_add_written_us(struct answer_pieces *pieces)
 {
     close_literal(pieces);

@@ -50,6 +50,8 @@ void answer_pieces_add_bytes(struct answer_pieces *pieces, const void *data, siz
 void answer_pieces_add_rows(struct answer_pieces *pieces, const struct tensor_rows *rows);
 /* The next piece is `data` [length] as base64, without quotes. */
 void answer_pieces_add_base64(struct answer_pieces *pieces, const void *data, size_t length);
+/* The next pieces are a tensor as JSON has it: nested arrays, or {"shape", "dtype", "base64"}. */
+void answer_pieces_add_tensor(struct answer_pieces *pieces, bool base64, const struct tensor_rows *rows);
 /* The next piece is a number, blanks before it: the microseconds that the writing has taken when it is written. Only a
  * few bytes come behind it, and their writing counts for nothing. */
 void answer_pieces_add_written_us(struct answer_pieces *pieces);

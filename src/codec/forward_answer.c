@@ -94,29 +94,6 @@ size_t forward_answer_memory(const struct forward_request *request, const struct
     return total;
 }
 
-/* The beginning of {"shape", "dtype", "base64"} and the numbers, or the nested arrays. */
-static void add_numbers(struct answer_pieces *pieces, const struct forward_request *request,
-                        const struct tensor_rows *rows)
-{
-    const void *data = rows->integers ? (const void *)rows->integers : rows->data;
-    size_t bytes;
-    if (request->encoding != ENCODING_BASE64) {
-        answer_pieces_add_rows(pieces, rows);
-        return;
-    }
-    if (!tensor_bytes(rows->shape, rows->rank, sizeof(float), &bytes)) {
-        pieces->failed = true;
-        return;
-    }
-    text_append_string(&pieces->literal, "{\"shape\":");
-    tensor_write_shape(&pieces->literal, rows->shape, rows->rank);
-    text_append_string(&pieces->literal, ",\"dtype\":\"");
-    text_append_string(&pieces->literal, dtype_json_name(rows->integers ? DTYPE_I32 : DTYPE_F32));
-    text_append_string(&pieces->literal, "\",\"base64\":\"");
-    answer_pieces_add_base64(pieces, data, bytes);
-    text_append_string(&pieces->literal, "\"}");
-}
-
 /* {"shape", "top_k", "keys", "weights"} of a map. */
 static bool add_top_k(struct answer_pieces *pieces, const struct forward_request *request,
                       const struct returned_tensor *map, size_t number_bytes, const struct parallel *parallel,
@@ -139,9 +116,9 @@ static bool add_top_k(struct answer_pieces *pieces, const struct forward_request
     text_append_string(&pieces->literal, ",\"top_k\":");
     text_append_size(&pieces->literal, map->kept);
     text_append_string(&pieces->literal, ",\"keys\":");
-    add_numbers(pieces, request, &keys);
+    answer_pieces_add_tensor(pieces, request->encoding == ENCODING_BASE64, &keys);
     text_append_string(&pieces->literal, ",\"weights\":");
-    add_numbers(pieces, request, &weights);
+    answer_pieces_add_tensor(pieces, request->encoding == ENCODING_BASE64, &weights);
     text_append(&pieces->literal, "}", 1);
     return true;
 }
@@ -222,13 +199,13 @@ bool forward_answer_compose(const struct forward_request *request, const struct 
                 return false;
             continue;
         }
-        add_numbers(pieces, request,
-                    &(struct tensor_rows){.data = list[i].data,
-                                          .integers = integers,
-                                          .shape = list[i].shape,
-                                          .rank = list[i].rank,
-                                          .decimals = request->decimals,
-                                          .number_bytes = number_bytes});
+        answer_pieces_add_tensor(pieces, request->encoding == ENCODING_BASE64,
+                                 &(struct tensor_rows){.data = list[i].data,
+                                                       .integers = integers,
+                                                       .shape = list[i].shape,
+                                                       .rank = list[i].rank,
+                                                       .decimals = request->decimals,
+                                                       .number_bytes = number_bytes});
     }
     add_end(pieces, request, result, approximation, timing);
     if (!answer_pieces_end(pieces))

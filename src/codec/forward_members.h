@@ -56,6 +56,10 @@ bool forward_read_include_layers(struct json_reader *r, void *context, struct er
 typedef bool raw_tensor_reader(const struct raw_tensor *raw, const char *pointer, void *context, struct error *error);
 struct integers *forward_integers(struct forward_request *request, raw_tensor_reader *reader);
 
+/* `decimals` and `encoding`, for routes whose answers have tensors. */
+bool forward_read_decimals(struct json_reader *r, void *context, struct error *error);
+bool forward_read_encoding(struct json_reader *r, void *context, struct error *error);
+
 /* Reads a body, in whichever form, into the context; then what forward_request_complete demands. On failure the arena
  * is as it was. */
 bool forward_read_body(const struct request_body *body, const struct request_member *list, size_t count,

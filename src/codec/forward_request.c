@@ -314,7 +314,7 @@ static bool read_top_k(struct json_reader *r, void *context, struct error *error
     return true;
 }
 
-static bool read_decimals(struct json_reader *r, void *context, struct error *error)
+bool forward_read_decimals(struct json_reader *r, void *context, struct error *error)
 {
     struct forward_decoding *decoding = context;
     int64_t value;
@@ -332,7 +332,7 @@ static bool read_compare(struct json_reader *r, void *context, struct error *err
     return decoding->request->compare = choice_read(r, "compare", names, 1, &choice, error);
 }
 
-static bool read_encoding(struct json_reader *r, void *context, struct error *error)
+bool forward_read_encoding(struct json_reader *r, void *context, struct error *error)
 {
     struct forward_decoding *decoding = context;
     struct json_key name;
@@ -355,8 +355,8 @@ static const struct request_member MEMBERS[] = {
     {"include_heads", forward_read_include_heads, NULL},
     {"include_layers", forward_read_include_layers, NULL},
     {"top_k", read_top_k, NULL},
-    {"decimals", read_decimals, NULL},
-    {"encoding", read_encoding, NULL},
+    {"decimals", forward_read_decimals, NULL},
+    {"encoding", forward_read_encoding, NULL},
     {"compare", read_compare, NULL},
 };
 /* clang-format on */

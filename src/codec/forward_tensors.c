@@ -5,15 +5,10 @@
 #include "base/size.h"
 #include "codec/forward_answer.h"
 #include "codec/forward_returned.h"
-#include "codec/tensor_write.h"
+#include "codec/safetensors_write.h"
 
 #include <stdint.h>
 #include <string.h>
-
-#define LENGTH_BYTES 8
-
-/* The header ends, and the data begin, at a multiple of this. */
-#define DATA_ALIGNMENT 8
 
 /* The header but for the id and what it says of each tensor: names and digest as JSON text, quoted once more, a number
  * of 20 digits, four times of 43, and what compare has found. */
@@ -39,7 +34,7 @@ struct entry {
 
 static size_t header_most(const struct forward_request *request, size_t tensors)
 {
-    return LENGTH_BYTES + ENVELOPE_BYTES + (request->id ? 2 * strlen(request->id) : 0) + tensors * TENSOR_BYTES;
+    return ENVELOPE_BYTES + (request->id ? 2 * strlen(request->id) : 0) + tensors * TENSOR_BYTES;
 }
 
 bool forward_tensors_bytes(const struct forward_request *request, const struct attention_shape *shape,
@@ -114,14 +109,6 @@ static bool list_entries(const struct returned_tensor *list, size_t returned, co
 
 /* ---- the header */
 
-/* A member of __metadata__: JSON text as a string. */
-static void write_member(struct text *text, const char *name, const struct text *value)
-{
-    text_append_string(text, name);
-    text_append_json(text, value->data, value->length);
-    text->failed |= value->failed;
-}
-
 static void write_metadata(struct text *text, const struct forward_request *request, const char *weights,
                            const char *digest, const struct returned_tensor *list, size_t count,
                            const struct forward_result *result, const struct approximation *approximation,
@@ -129,7 +116,6 @@ static void write_metadata(struct text *text, const struct forward_request *requ
 {
     char buffer[TEXT_BYTES];
     struct text value;
-    text_append_string(text, "{\"__metadata__\":{");
     if (request->id) {
         text_append_string(text, "\"id\":");
         text_append_json(text, request->id, strlen(request->id));
@@ -137,21 +123,21 @@ static void write_metadata(struct text *text, const struct forward_request *requ
     }
     text_init_fixed(&value, buffer, sizeof buffer);
     text_append_json(&value, weights, strlen(weights));
-    write_member(text, "\"weights\":", &value);
+    safetensors_write_member(text, "\"weights\":", &value);
 
     text_init_fixed(&value, buffer, sizeof buffer);
     text_append_json(&value, digest, strlen(digest));
-    write_member(text, ",\"digest\":", &value);
+    safetensors_write_member(text, ",\"digest\":", &value);
 
     text_init_fixed(&value, buffer, sizeof buffer);
     returned_write_shapes(&value, list, count);
-    write_member(text, ",\"shapes\":", &value);
+    safetensors_write_member(text, ",\"shapes\":", &value);
     if (returned_approximate(request, result))
         text_append_string(text, ",\"approximate\":\"true\"");
     if (approximation) {
         text_init_fixed(&value, buffer, sizeof buffer);
         returned_write_approximation(&value, approximation);
-        write_member(text, ",\"approximation\":", &value);
+        safetensors_write_member(text, ",\"approximation\":", &value);
     }
     text_append_string(text, ",\"fully_masked_rows\":\"");
     text_append_size(text, result->fully_masked_rows);
@@ -161,34 +147,8 @@ static void write_metadata(struct text *text, const struct forward_request *requ
     forward_timing_write(&value, timing);
     forward_timing_write_us(&value, (double)(clock_ns() - began) / 1e3);
     text_append(&value, "}", 1);
-    write_member(text, ",\"timing_us\":", &value);
-    text_append(text, "}", 1);
-}
-
-static void write_entries(struct text *text, const struct entry *entries, size_t count)
-{
-    size_t begin = 0;
-    for (size_t i = 0; i < count; i++) {
-        const struct entry *entry = &entries[i];
-        text_append_format(text, ",\"%s\":{\"dtype\":\"%s\",\"shape\":", entry->name,
-                           dtype_safetensors_name(entry->dtype));
-        tensor_write_shape(text, entry->shape, entry->rank);
-        text_append_format(text, ",\"data_offsets\":[%zu,%zu]}", begin, begin + entry->bytes);
-        begin += entry->bytes;
-    }
-    text_append(text, "}", 1);
-}
-
-/* Pads the header and puts its length before it. */
-static void close_header(struct text *text)
-{
-    while (text->length % DATA_ALIGNMENT && !text->failed)
-        text_append(text, " ", 1);
-    if (text->failed)
-        return;
-    const uint64_t length = text->length - LENGTH_BYTES;
-    for (int i = 0; i < LENGTH_BYTES; i++)
-        text->data[i] = (char)(length >> 8 * i);
+    safetensors_write_member(text, ",\"timing_us\":", &value);
+    safetensors_write_members_end(text);
 }
 
 bool forward_tensors_compose(const struct forward_request *request, const struct attention_shape *shape,
@@ -197,7 +157,6 @@ bool forward_tensors_compose(const struct forward_request *request, const struct
                              const struct forward_timing *timing, const struct parallel *parallel, struct arena *arena,
                              struct answer_pieces *pieces, struct error *error)
 {
-    static const char no_length[LENGTH_BYTES];
     const uint64_t began = clock_ns();
     struct returned_tensor list[RETURNED_COUNT];
     struct entry entries[MOST_TENSORS];
@@ -207,10 +166,12 @@ bool forward_tensors_compose(const struct forward_request *request, const struct
         return error_out_of_memory(error);
     if (!list_entries(list, returned, parallel, arena, entries, &count, error))
         return false;
-    text_append(&pieces->literal, no_length, sizeof no_length);
+    safetensors_write_begin(&pieces->literal);
     write_metadata(&pieces->literal, request, weights, digest, list, returned, result, approximation, timing, began);
-    write_entries(&pieces->literal, entries, count);
-    close_header(&pieces->literal);
+    for (size_t i = 0, offset = 0; i < count; offset += entries[i++].bytes)
+        safetensors_write_entry(&pieces->literal, entries[i].name, entries[i].dtype, entries[i].shape, entries[i].rank,
+                                offset, entries[i].bytes);
+    safetensors_write_end(&pieces->literal);
     for (size_t i = 0; i < count; i++)
         answer_pieces_add_bytes(pieces, entries[i].data, entries[i].bytes);
     if (!answer_pieces_end(pieces))

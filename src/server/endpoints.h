@@ -9,6 +9,7 @@ route_handler importance_handle;   /* importance.c */
 route_handler stats_handle;        /* stats.c */
 route_handler similarity_handle;   /* similarity.c */
 route_handler links_handle;        /* links.c */
+route_handler rollout_handle;      /* rollout.c */
 route_handler weights_list_handle; /* weights.c */
 route_handler weights_get_handle;  /* weights.c */
 route_handler healthz_handle;      /* health.c */

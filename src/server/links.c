@@ -35,14 +35,14 @@ static bool within_limits(struct forward_job *forward, struct error *error)
     maps_job_begin(&job->maps);
     if (!links_request_check_tokens(&job->asked, input, error))
         return false;
-    forward->flop = maps_job_flop(&job->maps) + head_links_flop(input, job->maps.num_heads);
+    forward->flop = maps_job_flop(&job->maps) + head_links_flop(input, job->maps.extent.num_heads);
     if (!forward_job_check_flop(forward, error))
         return false;
     if (!tensor_bytes(pairs, 3, 1, &most)) /* a head has no more links */
         most = SIZE_MAX;
     job->found.top_k = size_min(job->asked.top_k, most);
     job->found.min_weight = (float)job->asked.min_weight;
-    const bool counted = links_answer_bytes(&job->asked, job->maps.num_heads, job->found.top_k,
+    const bool counted = links_answer_bytes(&job->asked, job->maps.extent.num_heads, job->found.top_k,
                                             maps_job_weights(&job->maps), &forward->answer_bytes);
     return forward_job_check_answer(forward, counted, "ask for fewer links (top_k), or raise the setting", error);
 }
@@ -51,7 +51,7 @@ static bool reserve(struct forward_job *forward, struct error *error)
 {
     struct links_job *job = links_job_of(forward);
     struct head_links *links = &job->found;
-    const size_t heads = job->maps.num_heads;
+    const size_t heads = job->maps.extent.num_heads;
     const struct arena_piece buffers[] = {
         {&links->links, {heads, links->top_k, 1, 1}, sizeof *links->links, true},
         {&links->counts, {heads, 1, 1, 1}, sizeof *links->counts, true},

@@ -10,7 +10,7 @@ bool maps_job_decoded(struct maps_job *job, struct analysis_request *asked, stru
     if (!analysis_request_has_maps(asked))
         return true;
     job->forward.posted = true;
-    return analysis_request_check_maps(asked, &job->forward.input, &job->num_heads, error);
+    return analysis_request_check_maps(asked, &job->forward.input, &job->extent, error);
 }
 
 void maps_job_begin(struct maps_job *job)
@@ -20,14 +20,19 @@ void maps_job_begin(struct maps_job *job)
     if (job->forward.posted)
         return;
     forward_job_leave_dropout_out(&job->forward, &job->rules);
-    job->num_heads = asked->include_heads ? asked->n_include_heads : job->forward.shape->num_heads;
+    job->extent.num_heads = asked->include_heads ? asked->n_include_heads : job->forward.shape->num_heads;
     result->include_heads = asked->include_heads;
-    result->n_maps = job->num_heads;
+    result->n_maps = job->extent.num_heads;
+}
+
+size_t maps_job_layers(const struct maps_job *job)
+{
+    return job->extent.num_layers ? job->extent.num_layers : 1;
 }
 
 size_t maps_job_heads(const struct maps_job *job)
 {
-    return job->asked->forward.include_heads ? job->asked->forward.n_include_heads : job->num_heads;
+    return job->asked->forward.include_heads ? job->asked->forward.n_include_heads : job->extent.num_heads;
 }
 
 const uint32_t *maps_job_selection(const struct maps_job *job)
@@ -55,7 +60,7 @@ bool maps_job_reserve(struct maps_job *job, const struct arena_piece *buffers, s
     struct forward_job *forward = &job->forward;
     const struct forward_input *input = &forward->input;
     const struct arena_piece maps = {&forward->result.attention,
-                                     {input->batch, job->num_heads, input->query_length, input->key_length},
+                                     {input->batch, job->extent.num_heads, input->query_length, input->key_length},
                                      sizeof(float),
                                      !forward->posted};
     size_t bytes = 0;
@@ -71,7 +76,16 @@ bool maps_job_run(struct maps_job *job, const struct parallel *parallel, struct 
     const float *weights = forward->posted ? job->asked->attention.data : forward->result.attention;
     if (!forward->posted && !forward_job_run_forward(&forward, 1, parallel, error))
         return false;
-    job->maps = analysis_request_maps(job->asked, &forward->input, weights, job->num_heads);
+    job->maps = analysis_request_maps(job->asked, &forward->input, weights, &job->extent);
     job->maps.watched = parallel;
-    return head_maps_check(&job->maps, analysis_request_tolerance(job->asked), parallel, error);
+    bool stray = false;
+    for (size_t layer = 0; layer < maps_job_layers(job); layer++) {
+        job->maps.layer = layer;
+        if (!head_maps_check(&job->maps, analysis_request_tolerance(job->asked), parallel, error))
+            return false;
+        stray |= job->maps.stray;
+    }
+    job->maps.layer = 0;
+    job->maps.stray = stray;
+    return true;
 }

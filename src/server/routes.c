@@ -27,6 +27,7 @@ static const struct route ROUTES[] = {
     {"POST", "/v1/heads/stats", stats_handle, NULL, TENSORS},
     {"POST", "/v1/heads/similarity", similarity_handle, NULL, TENSORS},
     {"POST", "/v1/heads/links", links_handle, NULL, TENSORS},
+    {"POST", "/v1/heads/rollout", rollout_handle, NULL, TENSORS},
     {"GET", "/v1/heads/similarity", live_similarity_handle, admin_accept_reader, JSON},
     {"GET", "/v1/heads/stats", live_stats_handle, admin_accept_reader, JSON},
     {"GET", "/v1/heads/drift", live_drift_handle, admin_accept_reader, JSON},

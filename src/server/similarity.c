@@ -35,7 +35,7 @@ static bool within_limits(struct forward_job *forward, struct error *error)
     struct similarity_job *job = similarity_job_of(forward);
     const struct forward_input *input = &forward->input;
     maps_job_begin(&job->maps);
-    const size_t num_heads = job->maps.num_heads;
+    const size_t num_heads = job->maps.extent.num_heads;
     forward->flop =
         maps_job_flop(&job->maps) + head_similarity_flop(&job->asked.question, num_heads, input->batch,
                                                          input->query_length, input->key_length, output_width(forward));
@@ -51,7 +51,7 @@ static bool reserve(struct forward_job *forward, struct error *error)
     struct similarity_job *job = similarity_job_of(forward);
     struct similarity_found *found = &job->found;
     const struct forward_input *input = &forward->input;
-    const size_t heads = job->maps.num_heads, pairs = similarity_pairs_most(&job->asked, heads);
+    const size_t heads = job->maps.extent.num_heads, pairs = similarity_pairs_most(&job->asked, heads);
     const struct arena_piece buffers[] = {
         {&forward->result.heads,
          {input->batch, heads, input->query_length, output_width(forward)},

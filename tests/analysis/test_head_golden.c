@@ -93,7 +93,7 @@ static json_t *parse(const struct text *text)
 /* Where there is a weight set: its forward is the maps. */
 struct maps {
     struct forward_input rule;
-    size_t num_heads;
+    struct maps_extent extent;
     struct weight_set *set;
     struct forward_result result;
     const float *weights;
@@ -104,7 +104,7 @@ static struct maps make_maps(const struct analysis_request *request, const json_
     struct maps made = {.weights = request->attention.data};
     struct error error;
     if (analysis_request_has_maps(request)) {
-        ck_assert_msg(analysis_request_check_maps(request, &made.rule, &made.num_heads, &error), "%s", error.message);
+        ck_assert_msg(analysis_request_check_maps(request, &made.rule, &made.extent, &error), "%s", error.message);
         return made;
     }
     char name[] = "golden";
@@ -123,7 +123,7 @@ static struct maps make_maps(const struct analysis_request *request, const json_
         error.message);
     made.result = run_forward(made.set->layers[0], &made.rule);
     made.weights = made.result.attention;
-    made.num_heads = made.set->shape.num_heads;
+    made.extent.num_heads = made.set->shape.num_heads;
     return made;
 }
 
@@ -137,7 +137,7 @@ static void free_maps(struct maps *maps)
 
 static struct head_maps checked(const struct analysis_request *request, const struct maps *made)
 {
-    struct head_maps maps = analysis_request_maps(request, &made->rule, made->weights, made->num_heads);
+    struct head_maps maps = analysis_request_maps(request, &made->rule, made->weights, &made->extent);
     struct error error;
     ck_assert_msg(head_maps_check(&maps, analysis_request_tolerance(request), &parallel_serial, &error), "%s",
                   error.message);
@@ -155,7 +155,7 @@ static json_t *stats_of(const char *body, const json_t *weights)
         error.message);
     struct maps made = make_maps(&request.analysis, weights);
     struct head_maps maps = checked(&request.analysis, &made);
-    const size_t heads = made.num_heads, rows = made.rule.batch * made.rule.query_length;
+    const size_t heads = made.extent.num_heads, rows = made.rule.batch * made.rule.query_length;
     struct stats_found found = {
         .rule = &made.rule,
         .n_heads = heads,
@@ -198,8 +198,8 @@ static json_t *links_of(const char *body)
         error.message);
     struct maps made = make_maps(&request.analysis, NULL);
     struct head_maps maps = checked(&request.analysis, &made);
-    struct head_links links = {.links = malloc(made.num_heads * request.top_k * sizeof *links.links),
-                               .counts = malloc(made.num_heads * sizeof *links.counts),
+    struct head_links links = {.links = malloc(made.extent.num_heads * request.top_k * sizeof *links.links),
+                               .counts = malloc(made.extent.num_heads * sizeof *links.counts),
                                .top_k = request.top_k,
                                .min_weight = (float)request.min_weight};
     size_t bytes, most;
@@ -207,7 +207,7 @@ static json_t *links_of(const char *body)
     ck_assert(arena_reserve(&arena, bytes));
     ck_assert_msg(head_links_run(&maps, &parallel_serial, &arena, &links, &error), "%s", error.message);
     struct text text = {0};
-    ck_assert(links_answer_bytes(&request, made.num_heads, request.top_k, NULL, &most));
+    ck_assert(links_answer_bytes(&request, made.extent.num_heads, request.top_k, NULL, &most));
     ck_assert(links_answer_encode(&request, &maps, &links, NULL, NULL, &text, &error));
     ck_assert_uint_le(text.length, most);
     json_t *got = parse(&text);

@@ -113,9 +113,10 @@ static void make_scene(struct scene *scene, const json_t *document, const char *
                                             &scene->request, &error),
                   "%s", error.message);
     const struct analysis_request *analysis = &scene->request.analysis;
+    struct maps_extent extent;
     if (analysis_request_has_maps(analysis)) {
-        ck_assert_msg(analysis_request_check_maps(analysis, &scene->rule, &scene->num_heads, &error), "%s",
-                      error.message);
+        ck_assert_msg(analysis_request_check_maps(analysis, &scene->rule, &extent, &error), "%s", error.message);
+        scene->num_heads = extent.num_heads;
         scene->weights = analysis->attention.data;
         return;
     }
@@ -178,7 +179,8 @@ static json_t *answer(const struct scene *scene, struct error *error)
                                      .redundancy = malloc(heads * sizeof(double)),
                                      .clusters = malloc(heads * sizeof(uint32_t)),
                                      .pairs = malloc((most + 1) * sizeof(struct head_pair))};
-    struct head_maps maps = analysis_request_maps(&request->analysis, &scene->rule, scene->weights, heads);
+    struct head_maps maps =
+        analysis_request_maps(&request->analysis, &scene->rule, scene->weights, &(struct maps_extent){0, heads});
     struct arena prepared = {0}, scratch = {0};
     struct text text = {0};
     size_t bytes, longest;

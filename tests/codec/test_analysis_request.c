@@ -145,7 +145,7 @@ static const struct {
     {false, "{" MAPS ",\"weights\":\"demo\"}", ERROR_INVALID, "/weights", "attention weights"},
     {false, "{\"input\":[[0]],\"renormalize\":true}", ERROR_INVALID, "/renormalize", "renormalize"},
     {false, "{" MAPS ",\"renormalize\":1}", ERROR_INVALID, "/renormalize", "number"},
-    {false, "{\"attention\":[[[[[1]]]]]}", ERROR_INVALID, NULL, ""},
+    {false, "{\"attention\":[[[[[[1]]]]]]}", ERROR_INVALID, NULL, ""},
     {false, "{\"attention\":[[[null]]]}", ERROR_INVALID, "/attention/0/0/0", "null"},
     {false, "{\"attention\":[[[1e39]]]}", ERROR_NOT_FINITE, "/attention/0/0/0", ""},
     {false, "{" MAPS ",\"exclude\":0}", ERROR_INVALID, "/exclude", "array number"},
@@ -203,21 +203,26 @@ END_TEST
 /* What is posted, against itself. */
 static const struct {
     const char *body, *pointer, *words; /* pointer NULL: right */
-    size_t batch, heads, rows, keys;
+    size_t batch, heads, rows, keys, layers;
     bool rank2, self_attention;
     enum forward_mask mask;
 } MAPS_CASES[] = {
-    {"{\"attention\":[[1]]}", "/attention", "2 3 4", .heads = 0},
-    {"{\"attention\":[1]}", "/attention", "1 3 4", .heads = 0},
-    {"{" MAPS "}", NULL, NULL, 1, 2, 2, 2, true, true, FORWARD_MASK_NONE},
-    {"{\"attention\":[[[[1,0,0]]]]}", NULL, NULL, 1, 1, 1, 3, false, false, FORWARD_MASK_NONE},
-    {"{" MAPS ",\"attention_mask\":[1,0]}", NULL, NULL, 1, 2, 2, 2, true, true, FORWARD_MASK_KEYS},
-    {"{" MAPS ",\"attention_mask\":[[1,0],[1,1]]}", NULL, NULL, 1, 2, 2, 2, true, true, FORWARD_MASK_PAIRS},
+    {"{\"attention\":[[1]]}", "/attention", "2 3 4 5", .heads = 0},
+    {"{\"attention\":[1]}", "/attention", "1 3 4 5", .heads = 0},
+    {"{" MAPS "}", NULL, NULL, 1, 2, 2, 2, 0, true, true, FORWARD_MASK_NONE},
+    {"{\"attention\":[[[[1,0,0]]]]}", NULL, NULL, 1, 1, 1, 3, 0, false, false, FORWARD_MASK_NONE},
+    {"{" MAPS ",\"attention_mask\":[1,0]}", NULL, NULL, 1, 2, 2, 2, 0, true, true, FORWARD_MASK_KEYS},
+    {"{" MAPS ",\"attention_mask\":[[1,0],[1,1]]}", NULL, NULL, 1, 2, 2, 2, 0, true, true, FORWARD_MASK_PAIRS},
     {"{" MAPS ",\"attention_mask\":[1,0,1]}", "/attention_mask", "3 2", .heads = 0},
     {"{" MAPS ",\"attention_mask\":[[[1,0],[1,1]]]}", "/attention_mask", "", .heads = 0},
-    {"{" MAPS ",\"include_heads\":[1,0]}", NULL, NULL, 1, 2, 2, 2, true, true, FORWARD_MASK_NONE},
+    {"{" MAPS ",\"include_heads\":[1,0]}", NULL, NULL, 1, 2, 2, 2, 0, true, true, FORWARD_MASK_NONE},
     {"{" MAPS ",\"include_heads\":[2]}", "/include_heads/0", "2 1", .heads = 0},
     {"{" MAPS ",\"include_heads\":[1,1]}", "/include_heads/1", "1 twice", .heads = 0},
+    {"{\"attention\":[[[[[1,0],[0,1]]],[[[0,1],[1,0]]],[[[1,0],[1,0]]]]]}", NULL, NULL, 1, 1, 2, 2, 3, false, true,
+     FORWARD_MASK_NONE},
+    {"{\"attention\":[[[[[1]]]],[[[[1]]]]],\"attention_mask\":[[1],[0]]}", NULL, NULL, 2, 1, 1, 1, 1, false, true,
+     FORWARD_MASK_KEYS},
+    {"{\"attention\":[[[[[1,0]]]]]}", "/attention", "1 2 queries keys", .heads = 0},
 };
 
 START_TEST(test_maps)
@@ -225,14 +230,15 @@ START_TEST(test_maps)
     struct stats_request q;
     struct forward_input rule = {0};
     struct error error;
-    size_t heads = 0;
+    struct maps_extent extent = {0};
     const char *body = MAPS_CASES[_i].body;
     ck_assert_msg(decode(false, body, strlen(body), &q, NULL, &error), "%s", error.message);
-    const bool right = analysis_request_check_maps(&q.analysis, &rule, &heads, &error);
+    const bool right = analysis_request_check_maps(&q.analysis, &rule, &extent, &error);
     ck_assert_int_eq(right, !MAPS_CASES[_i].pointer);
     if (!right)
         expect_error(&error, ERROR_INVALID, MAPS_CASES[_i].pointer, MAPS_CASES[_i].words, body);
-    ck_assert_uint_eq(heads, MAPS_CASES[_i].heads);
+    ck_assert_uint_eq(extent.num_heads, MAPS_CASES[_i].heads);
+    ck_assert_uint_eq(extent.num_layers, MAPS_CASES[_i].layers);
     ck_assert(rule.batch == MAPS_CASES[_i].batch && rule.query_length == MAPS_CASES[_i].rows &&
               rule.key_length == MAPS_CASES[_i].keys && rule.rank2 == MAPS_CASES[_i].rank2 &&
               rule.self_attention == MAPS_CASES[_i].self_attention && rule.mask_kind == MAPS_CASES[_i].mask);

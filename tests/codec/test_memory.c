@@ -125,10 +125,10 @@ static bool run_similarity(struct arena *arena, struct text *text, struct error 
     };
     struct similarity_request request;
     struct forward_input rule;
-    size_t heads;
+    struct maps_extent extent;
     return similarity_request_decode(&(struct request_body){BODY_JSON, BODY, sizeof BODY - 1}, arena, &request,
                                      error) &&
-           analysis_request_check_maps(&request.analysis, &rule, &heads, error) && heads == 2 &&
+           analysis_request_check_maps(&request.analysis, &rule, &extent, error) && extent.num_heads == 2 &&
            similarity_answer_encode(&request, &found, NULL, NULL, text, error);
 }
 

@@ -35,14 +35,14 @@ static void expect_said(const struct error *error)
 static bool checked(const struct analysis_request *request, struct forward_input *rule, struct head_maps *maps)
 {
     struct error error = {0};
-    size_t heads;
+    struct maps_extent extent;
     if (!analysis_request_has_maps(request))
         return false;
-    if (!analysis_request_check_maps(request, rule, &heads, &error)) {
+    if (!analysis_request_check_maps(request, rule, &extent, &error)) {
         expect_said(&error);
         return false;
     }
-    *maps = analysis_request_maps(request, rule, request->attention.data, heads);
+    *maps = analysis_request_maps(request, rule, request->attention.data, &extent);
     if (!head_maps_check(maps, analysis_request_tolerance(request), &parallel_serial, &error)) {
         expect_said(&error);
         return false;

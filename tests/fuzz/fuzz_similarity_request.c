@@ -79,20 +79,21 @@ static void check_and_compare(const struct similarity_request *request)
     struct forward_input rule;
     struct arena prepared = {0};
     struct error error = {0};
-    size_t heads, bytes;
+    struct maps_extent extent;
+    size_t bytes;
     if (!analysis_request_has_maps(analysis))
         return;
     check(request->question.subject == SIMILARITY_OF_ATTENTION);
-    if (!analysis_request_check_maps(analysis, &rule, &heads, &error)) {
+    if (!analysis_request_check_maps(analysis, &rule, &extent, &error)) {
         expect_said(&error);
         return;
     }
-    struct head_maps maps = analysis_request_maps(analysis, &rule, analysis->attention.data, heads);
+    struct head_maps maps = analysis_request_maps(analysis, &rule, analysis->attention.data, &extent);
     if (!head_maps_check(&maps, analysis_request_tolerance(analysis), &parallel_serial, &error)) {
         expect_said(&error);
         return;
     }
-    if (analysis->attention.count > 1 << 16 || heads > 256)
+    if (analysis->attention.count > 1 << 16 || extent.num_heads > 256)
         return; /* would take long */
     check(head_maps_bytes(&maps, &bytes) && arena_reserve(&prepared, bytes));
     if (head_maps_prepare(&maps, &prepared, &error))
