@@ -7,6 +7,7 @@
 #include "base/size.h"
 #include "engine/embed.h"
 #include "engine/ffn.h"
+#include "engine/fully_masked.h"
 #include "engine/low_rank.h"
 #include "engine/model_layer.h"
 
@@ -72,9 +73,10 @@ static bool run_attention(struct run *run, size_t n, size_t sample, const struct
         return false;
     batch.observer = sample == 0 ? run->observer : NULL;
     const bool ruled = batch.extent.rules;
-    const bool done = batch_zero_results(&batch, work) && (!ruled || batch_fill_positions(&batch, work)) &&
-                      batch_project_inputs(&batch, work) && (!ruled || batch_rotate(&batch, work)) &&
-                      attend(&batch, sample, work) && batch_project_output(&batch, work) && batch_scatter(&batch, work);
+    const bool done = (!ruled || batch_count_fully_masked(&batch, work)) && batch_zero_results(&batch, work) &&
+                      (!ruled || batch_fill_positions(&batch, work)) && batch_project_inputs(&batch, work) &&
+                      (!ruled || batch_rotate(&batch, work)) && attend(&batch, sample, work) &&
+                      batch_project_output(&batch, work) && batch_scatter(&batch, work);
     arena_rewind(run->arena, used);
     return done || cancelled(error);
 }
