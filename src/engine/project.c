@@ -14,6 +14,8 @@
 #define TILE_ROWS ((size_t)192)
 /* Row blocks start at multiples of this, which every register tile divides. */
 #define ROWS_STEP ((size_t)12)
+/* Fewer rows take the time of so many: that of reading the weights. */
+#define LEAST_ROWS ((size_t)4)
 /* Tiles for each lane, so that lanes that start late or are interrupted leave little to wait for. */
 #define TILES_PER_LANE 32
 
@@ -63,7 +65,7 @@ static void add_product(struct projection *p, const struct packed_matrix *matrix
     product->c_stride = to->stride;
     p->cut[p->count].rows = n_rows;
     p->cut[p->count].columns = matrix->columns;
-    p->flop += 2.0 * (double)n_rows * (double)matrix->depth * (double)matrix->columns;
+    p->flop += 2.0 * (double)size_max(n_rows, LEAST_ROWS) * (double)matrix->depth * (double)matrix->columns;
     p->count++;
 }
 
