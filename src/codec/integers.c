@@ -180,8 +180,8 @@ static bool read_object(struct json_reader *r, struct arena *arena, struct integ
     }
     snprintf(place, sizeof place, "%s/data", pointer);
     if (has_data ? !lay_out(&form.stated, &form.nested, place, error)
-                 : !(form.nested.data =
-                         tensor_base64_integers(&form.base64, form.dtype, form.stated.count, arena, pointer, error)))
+                 : !(form.nested.data = tensor_base64_integers(&form.base64, form.dtype, form.stated.shape,
+                                                               form.stated.rank, arena, pointer, error)))
         goto fail;
     form.stated.data = form.nested.data;
     *integers = form.stated;

@@ -23,8 +23,8 @@ struct integers {
 };
 
 /* Reads nested arrays; {"shape", "data"}; or {"shape", "dtype", "base64"} with dtype i32 or i64, which has no default.
- * Beside `data` a dtype says nothing. Each number is whole and from 0 to UINT32_MAX, else ERROR_INVALID at its place
- * (in base64, at the tensor's); other errors as tensor_read_json has them, and its memory: at most two bytes for a byte
+ * Beside `data` a dtype says nothing. Each number is whole and from 0 to UINT32_MAX, else ERROR_INVALID at its
+ * place; other errors as tensor_read_json has them, and its memory: at most two bytes for a byte
  * of text. On failure *integers is as it was, and so is the arena. */
 bool integers_read_json(struct json_reader *r, struct arena *arena, struct integers *integers, struct error *error);
 

@@ -5,6 +5,7 @@
 #include "base/size.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Holds the text of any shape of RAW_TENSOR_MAX_RANK axes. */
@@ -54,10 +55,14 @@ bool tensor_mask_error(const char *pointer, size_t index, size_t count, struct e
                         index, count);
 }
 
-bool tensor_integer_error(const char *pointer, size_t index, size_t count, struct error *error)
+bool tensor_integer_error(const char *pointer, size_t index, const size_t *shape, unsigned rank, struct error *error)
 {
-    return error_set_at(error, ERROR_INVALID, pointer,
-                        "the number at index %zu of %zu is below 0 or beyond 4294967295", index, count);
+    char place[sizeof error->pointer];
+    if (rank == 2)
+        snprintf(place, sizeof place, "%.400s/%zu/%zu", pointer, index / shape[1], index % shape[1]);
+    else
+        snprintf(place, sizeof place, "%.400s/%zu", pointer, index);
+    return error_set_at(error, ERROR_INVALID, place, "the number is below 0 or beyond 4294967295");
 }
 
 bool raw_tensor_read(const struct raw_tensor *raw, const char *pointer, unsigned max_rank, struct arena *arena,
@@ -140,7 +145,7 @@ bool raw_tensor_integers(const struct raw_tensor *raw, const char *pointer, unsi
     const size_t right = dtype_to_u32(raw->dtype, raw->data, data, count);
     if (right < count) {
         arena_shorten(arena, data, 0);
-        return tensor_integer_error(pointer, right, count, error);
+        return tensor_integer_error(pointer, right, raw->shape, raw->rank, error);
     }
     *integers = (struct integers){.rank = raw->rank, .count = count, .data = data};
     memcpy(integers->shape, raw->shape, raw->rank * sizeof *raw->shape);

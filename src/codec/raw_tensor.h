@@ -38,15 +38,15 @@ bool raw_tensor_read(const struct raw_tensor *raw, const char *pointer, unsigned
 bool raw_tensor_mask(const struct raw_tensor *raw, const char *pointer, unsigned max_rank, struct arena *arena,
                      struct mask *mask, struct error *error);
 
-/* Whole numbers from 0 to UINT32_MAX, of an integer format (I32, I64); another value is ERROR_INVALID. They are taken
- * from the arena. */
+/* Whole numbers from 0 to UINT32_MAX, of an integer format (I32, I64); another value is ERROR_INVALID at its place.
+ * They are taken from the arena. */
 bool raw_tensor_integers(const struct raw_tensor *raw, const char *pointer, unsigned max_rank, struct arena *arena,
                          struct integers *integers, struct error *error);
 
-/* ERROR_NOT_FINITE for the number at `index` of `count`, and ERROR_INVALID for such a value of a mask or
- * of whole numbers. Always false. */
+/* ERROR_NOT_FINITE for the number at `index` of `count`, and ERROR_INVALID for such a value of a mask. Always false. */
 bool tensor_not_finite_error(const char *pointer, size_t index, size_t count, struct error *error);
 bool tensor_mask_error(const char *pointer, size_t index, size_t count, struct error *error);
-bool tensor_integer_error(const char *pointer, size_t index, size_t count, struct error *error);
+/* ERROR_INVALID for a whole number, at its place in the tensor: "/input_ids/1/3". Always false. */
+bool tensor_integer_error(const char *pointer, size_t index, const size_t *shape, unsigned rank, struct error *error);
 
 #endif

@@ -190,14 +190,16 @@ static size_t integer_values(enum dtype dtype, const unsigned char *raw, size_t 
     return dtype_to_u32(dtype, raw, to, count);
 }
 
-uint32_t *tensor_base64_integers(const struct json_key *string, enum dtype dtype, size_t count, struct arena *arena,
-                                 const char *pointer, struct error *error)
+uint32_t *tensor_base64_integers(const struct json_key *string, enum dtype dtype, const size_t *shape, unsigned rank,
+                                 struct arena *arena, const char *pointer, struct error *error)
 {
-    size_t converted;
+    size_t converted, count = 1;
+    for (unsigned axis = 0; axis < rank; axis++)
+        count *= shape[axis];
     uint32_t *data = decode(string, dtype, count, sizeof *data, integer_values, &converted, arena, pointer, error);
     if (!data || converted == count)
         return data;
     arena_shorten(arena, data, 0);
-    tensor_integer_error(pointer, converted, count, error);
+    tensor_integer_error(pointer, converted, shape, rank, error);
     return NULL;
 }

@@ -22,8 +22,9 @@ float *tensor_base64_numbers(const struct json_key *string, enum dtype dtype, si
 uint8_t *tensor_base64_mask(const struct json_key *string, enum dtype dtype, size_t count, struct arena *arena,
                             const char *pointer, struct error *error);
 
-/* The same for whole numbers from 0 to UINT32_MAX, of an integer format; another value is ERROR_INVALID. */
-uint32_t *tensor_base64_integers(const struct json_key *string, enum dtype dtype, size_t count, struct arena *arena,
-                                 const char *pointer, struct error *error);
+/* The same for whole numbers from 0 to UINT32_MAX, of an integer format, of a tensor of that shape, whose product fits;
+ * another value is ERROR_INVALID at its place. */
+uint32_t *tensor_base64_integers(const struct json_key *string, enum dtype dtype, const size_t *shape, unsigned rank,
+                                 struct arena *arena, const char *pointer, struct error *error);
 
 #endif

@@ -28,12 +28,14 @@ static inline size_t rounded(size_t bytes)
 /* What the request points to, piece by piece. */
 static inline size_t held_bytes(const struct forward_request *q)
 {
-    const struct tensor *tensors[] = {&q->input, &q->query, &q->key, &q->value, &q->bias, &q->head_mask};
+    const struct tensor *tensors[] = {&q->input, &q->query,     &q->key,           &q->value,
+                                      &q->bias,  &q->head_mask, &q->inputs_embeds, &q->pixel_values};
     size_t bytes = rounded(q->weights ? strlen(q->weights) + 1 : 0) + rounded(q->id ? strlen(q->id) + 1 : 0) +
                    rounded(q->attention_mask.count) + rounded(4 * q->n_include_heads);
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)
         bytes += rounded(4 * tensors[i]->count);
-    bytes += rounded(4 * q->position_ids.count);
+    bytes += rounded(4 * q->position_ids.count) + rounded(4 * q->input_ids.count) +
+             rounded(4 * q->token_type_ids.count) + rounded(4 * q->n_include_layers);
     if (q->rules)
         bytes += rounded(sizeof *q->rules) + rounded(4 * q->rules->asked.table.count) +
                  rounded(4 * q->rules->asked.e.count) + rounded(4 * q->rules->asked.f.count) +

@@ -11,7 +11,8 @@
 static const struct attention_shape SHAPE = {
     .d_model = 7, .num_heads = 5, .num_kv_heads = 5, .d_k = 3, .d_v = 2, .scale = 1, .projected = true};
 
-static const char *const NAMES[FORWARD_RETURN_COUNT] = {"output", "attention", "heads", "query", "key", "value"};
+static const char *const NAMES[FORWARD_RETURN_COUNT] = {"output", "attention", "heads",        "query",
+                                                        "key",    "value",     "hidden_states"};
 
 /* One request with the results that an engine might have written. */
 struct scene {

@@ -82,7 +82,8 @@ START_TEST(wrong)
 {
     WRONG("--conifg", "--config", "--conifg", "x");
     WRONG("--conifg", "--config", "--conifg=x");
-    WRONG("--model", "--help", "--model", "a=b");
+    WRONG("--modell", "--model", "--modell", "a=b");
+    WRONG("--model", "NAME=PATH", "--model");
     WRONG("-h", "--help", "-h");
     WRONG("attnd.json", "--config FILE", "attnd.json");
     WRONG("--config", "FILE", "--config");
@@ -97,8 +98,9 @@ END_TEST
 START_TEST(help_names_every_flag)
 {
     static const char *const words[] = {
-        "--config FILE", "--listen ADDR:PORT",   "--check-config", "--health",      "--version",
-        "--help",        "ATTND_SERVER_WORKERS", "ATTND_LISTEN",   "Exit codes: 0", "Example"};
+        "--config FILE",        "--model NAME=PATH", "ATTND_MODELS",  "--listen ADDR:PORT",
+        "--check-config",       "--health",          "--version",     "--help",
+        "ATTND_SERVER_WORKERS", "ATTND_LISTEN",      "Exit codes: 0", "Example"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         ck_assert_msg(strstr(command_line_help(), words[i]), "%s is not in the help", words[i]);
 }

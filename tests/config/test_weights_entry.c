@@ -70,6 +70,70 @@ START_TEST(each_source)
 }
 END_TEST
 
+/* The members of blocks are kept as they are written, and faults in them have their lines. */
+START_TEST(sets_of_many_layers)
+{
+    struct loaded loaded;
+    load_text(
+        &loaded,
+        "{\"weights\": [\n"
+        "{\"name\": \"h\", \"source\": \"huggingface\", \"path\": \"/models/bert\", \"dropout\": {\"rate\": 0}},\n"
+        "{\"name\": \"b\", \"source\": \"blocks\", \"path\": \"/b.safetensors\", \"num_heads\": 2, \"causal\": true,\n"
+        " \"num_layers\": 2, \"layout\": \"out_in\", \"final_norm\": null,\n"
+        " \"layer\": {\"tensors\": {},\n"
+        "            \"pattern\": {\"kind\": \"window\",\n"
+        "                        \"left\": 1}},\n"
+        " \"layers\": [{},\n"
+        "            {\"scale\": 1,\n"
+        "             \"pattern\": {\"right\":\n"
+        "                          2}}],\n"
+        " \"embeddings\": {\"token\": \"t\"}}\n"
+        "]}",
+        NULL);
+    expect_right(&loaded);
+    const struct weights_config *h = &loaded.config.weights[0], *b = h + 1;
+    ck_assert_int_eq(h->source, WEIGHTS_HUGGINGFACE);
+    ck_assert_str_eq(h->path, "/models/bert");
+    ck_assert_str_eq(h->dropout.text, "{\"rate\": 0}");
+    ck_assert_int_eq(b->source, WEIGHTS_BLOCKS);
+    ck_assert_uint_eq(b->num_layers, 2);
+    ck_assert_int_eq(b->layout, LAYOUT_OUT_IN);
+    ck_assert(b->causal);
+    ck_assert_str_eq(b->embeddings.text, "{\"token\": \"t\"}");
+    ck_assert_uint_eq(b->layers.length, strlen(b->layers.text));
+    ck_assert_ptr_null(b->final_norm.text);
+    ck_assert_uint_eq(weights_entry_line(b, "/num_layers"), b->line);
+    ck_assert_uint_eq(weights_entry_line(b, "/layer"), 5);
+    ck_assert_uint_eq(weights_entry_line(b, "/layer/pattern/left"), 7);
+    ck_assert_uint_eq(weights_entry_line(b, "/layer/pattern/none"), 6);
+    ck_assert_uint_eq(weights_entry_line(b, "/layers/0"), 8);
+    ck_assert_uint_eq(weights_entry_line(b, "/layers/1"), 9);
+    ck_assert_uint_eq(weights_entry_line(b, "/layers/1/pattern/right"), 10);
+    ck_assert_uint_eq(weights_entry_line(b, "/layers/2"), 8);
+    loaded_free(&loaded);
+}
+END_TEST
+
+START_TEST(wrong_sets_of_many_layers)
+{
+    struct loaded loaded;
+    load(&loaded, "\"name\": \"b\", \"source\": \"blocks\"");
+    EXPECT_FAULTS(&loaded, {2, "/weights/0", {"num_heads"}}, {2, "/weights/0", {"path"}},
+                  {2, "/weights/0", {"num_layers"}}, {2, "/weights/0", {"layer"}});
+    loaded_free(&loaded);
+    load(&loaded, "\"name\": \"b\", \"source\": \"blocks\", \"path\": \"p\", \"num_heads\": 1,\n\"num_layers\": 4097, "
+                  "\"layer\": [],\n\"layers\": {}, \"tensors\": {},\n\"embeddings\": 1");
+    EXPECT_FAULTS(&loaded, {3, "/weights/0/num_layers", {"4096", "4097"}}, {3, "/weights/0/layer", {"object", "array"}},
+                  {4, "/weights/0/layers", {"array", "object"}}, {4, "/weights/0/tensors", {"safetensors", "blocks"}},
+                  {5, "/weights/0/embeddings", {"object"}});
+    loaded_free(&loaded);
+    load(&loaded, "\"name\": \"h\", \"source\": \"huggingface\", \"num_heads\": 2,\n\"causal\": true, \"layer\": {}");
+    EXPECT_FAULTS(&loaded, {2, "/weights/0/num_heads", {"huggingface"}}, {3, "/weights/0/causal", {"huggingface"}},
+                  {3, "/weights/0/layer", {"blocks", "huggingface"}}, {2, "/weights/0", {"path"}});
+    loaded_free(&loaded);
+}
+END_TEST
+
 START_TEST(paths_are_beside_the_file)
 {
     char folder[] = "/tmp/attnd-test-XXXXXX", file[64], expected[64];
@@ -208,6 +272,8 @@ Suite *suite(void)
     tcase_add_test(c, each_source);
     tcase_add_test(c, paths_are_beside_the_file);
     tcase_add_test(c, wrong_entries);
+    tcase_add_test(c, sets_of_many_layers);
+    tcase_add_test(c, wrong_sets_of_many_layers);
     tcase_add_test(c, one_entry_many_faults);
     tcase_add_test(c, a_member_given_twice);
     suite_add_tcase(s, c);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Attention under rules from outside: positions, patterns, low rank, a dynamic number of heads, dropout, compare. usage: check_variants.py
+"""Attention under rules, and models of many layers, from outside: positions, patterns, low rank, a dynamic number of heads, dropout, compare. usage: check_variants.py
 BINARY GOLDEN [SANITIZER]
 
 Golden answers within their tolerance, on every instruction set of this processor; the same bits as base64 and as safetensors, and a
@@ -23,8 +23,9 @@ from attnd_process import Attnd  # noqa: E402
 
 FORWARD, STATS, IMPORTANCE = "/v1/forward", "/v1/heads/stats", "/v1/heads/importance"
 CONFIG, KIND = "check-config", "application/x-safetensors"
-TENSORS = ("input", "query", "key", "value", "attention_mask", "bias", "head_mask")
-CODES = {"F32": "f", "U8": "B", "I32": "i", "BOOL": "?"}
+TENSORS = ("input", "query", "key", "value", "attention_mask", "bias", "head_mask", "inputs_embeds", "pixel_values")
+INTEGERS = ("position_ids", "input_ids", "token_type_ids")
+CODES = {"F32": "f", "U8": "B", "I32": "i", "I64": "q", "BOOL": "?"}
 TOLERANCE = 2e-5
 faults = []
 
@@ -69,7 +70,7 @@ class Case:
 
 
 def read_cases(folder):
-    names = sorted(name for name in os.listdir(folder) if name.endswith(".json"))
+    names = sorted(name for name in os.listdir(folder) if name.endswith(".json") and name != "tensors.json")
     return [Case(json.load(open(os.path.join(folder, name))), folder) for name in names]
 
 
@@ -138,12 +139,12 @@ def to_file(request):
     """A request as safetensors; what is no tensor is JSON text beside them."""
     header, data = {"__metadata__": {}}, b""
     for name, value in request.items():
-        if name not in TENSORS:
+        if name not in TENSORS + INTEGERS:
             header["__metadata__"][name] = json.dumps(value)
             continue
-        numbers, code = flat(value), "B" if name == "attention_mask" else "f"
-        part = struct.pack("<%d%s" % (len(numbers), code), *numbers)
-        header[name] = {"dtype": "U8" if code == "B" else "F32", "shape": shape_of(value), "data_offsets": [len(data), len(data) + len(part)]}
+        numbers, dtype = flat(value), "I64" if name in INTEGERS else "U8" if name == "attention_mask" else "F32"
+        part = struct.pack("<%d%s" % (len(numbers), CODES[dtype]), *numbers)
+        header[name] = {"dtype": dtype, "shape": shape_of(value), "data_offsets": [len(data), len(data) + len(part)]}
         data += part
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
@@ -199,9 +200,7 @@ def forms_of(case):
     names = ["json"]
     if case.route == FORWARD:
         names.append("base64")
-    if "position_ids" not in case.request: # integers, which have no place among float32
-        names.append("safetensors")
-    return names
+    return names + ["safetensors"]
 
 
 def golden(server, isa, cases):

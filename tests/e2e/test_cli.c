@@ -227,14 +227,16 @@ START_TEST(weights_that_fail_to_load)
     reply = http_get(server, "/v1/weights?format=rows");
     json_t *rows = reply_json(&reply), *ready = json_array_get(rows, 0), *failed = json_array_get(rows, 1);
     ck_assert_uint_eq(json_array_size(rows), 2);
-    ck_assert_uint_eq(json_object_size(ready), 15);
-    ck_assert_uint_eq(json_object_size(failed), 15);
+    ck_assert_uint_eq(json_object_size(ready), 18);
+    ck_assert_uint_eq(json_object_size(failed), 18);
     const char *name;
     json_t *value;
     json_object_foreach(ready, name, value)
     {
         ck_assert_msg(json_object_get(failed, name), "no %s", name);
-        ck_assert_int_eq(json_is_null(value), strcmp(name, "error") == 0);
+        /* Nothing is embedded in the set that is ready, and it takes any number of tokens. */
+        ck_assert_int_eq(json_is_null(value), strcmp(name, "error") == 0 || strcmp(name, "vocab_size") == 0 ||
+                                                  strcmp(name, "max_positions") == 0);
     }
     ck_assert(json_is_null(json_object_get(failed, "d_model")) && json_is_string(json_object_get(failed, "error")));
     json_decref(rows);
