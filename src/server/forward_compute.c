@@ -2,7 +2,7 @@
 #include "server/forward_job.h"
 
 #include "base/size.h"
-#include "engine/model_run.h"
+#include "engine/model_compare.h"
 #include "server/forward_batch.h"
 
 _Static_assert(FORWARD_BATCH_JOBS <= MODEL_MOST_INPUTS, "a model takes a batch of jobs");
@@ -16,7 +16,8 @@ static const struct attention_layer *full_layer(const struct forward_job *job)
 double forward_job_flop(const struct forward_job *job)
 {
     if (job->set->model)
-        return model_flop(weight_set_model(job->set), &job->input);
+        return job->asked->compare ? model_compare_flop(weight_set_model(job->set), &job->input)
+                                   : model_flop(weight_set_model(job->set), &job->input);
     return job->asked->compare ? forward_compare_flop(job->shape, attention_layer_shape(full_layer(job)), &job->input)
                                : forward_flop(job->shape, &job->input);
 }
@@ -32,12 +33,27 @@ static bool run_model(struct forward_job *const *jobs, size_t count, const struc
     for (size_t i = 0; i < count; i++) {
         inputs[i] = &jobs[i]->input;
         results[i] = &jobs[i]->result;
+        jobs[i]->input.no_maps = !jobs[i]->result.attention;
     }
     const bool counted = model_scratch_bytes(model_shape_of(model), inputs, count, parallel->lanes, &scratch.bytes);
     if (!forward_job_take_scratch(jobs[0], counted, &scratch, error))
         return false;
     const bool computed = model_run(model, inputs, results, count, NULL, parallel, &scratch.arena, error);
     forward_job_give_scratch(jobs[0], &scratch);
+    return computed;
+}
+
+static bool run_model_compared(struct forward_job *job, const struct parallel *parallel, struct error *error)
+{
+    const struct model *model = job->set->model;
+    struct forward_scratch scratch;
+    job->input.no_maps = !job->result.attention;
+    const bool counted = model_compare_bytes(model_shape_of(model), &job->input, parallel->lanes, &scratch.bytes);
+    if (!forward_job_take_scratch(job, counted, &scratch, error))
+        return false;
+    const bool computed =
+        model_run_compared(model, &job->input, &job->result, parallel, &scratch.arena, &job->approximation, error);
+    forward_job_give_scratch(job, &scratch);
     return computed;
 }
 
@@ -99,7 +115,8 @@ bool forward_job_run_forward(struct forward_job *const *jobs, size_t count, cons
                              struct error *error)
 {
     if (jobs[0]->set->model)
-        return run_model(jobs, count, parallel, error);
+        return jobs[0]->asked->compare ? run_model_compared(jobs[0], parallel, error)
+                                       : run_model(jobs, count, parallel, error);
     const bool observed = live_feed_choose(jobs, count);
     if (jobs[0]->asked->compare)
         return run_compared(jobs[0], parallel, error);
