@@ -13,6 +13,7 @@
 /* The last two are models of many layers. */
 enum weights_source { WEIGHTS_NUMPY, WEIGHTS_IDENTITY, WEIGHTS_SAFETENSORS, WEIGHTS_BLOCKS, WEIGHTS_HUGGINGFACE };
 enum weights_layout { LAYOUT_IN_OUT, LAYOUT_OUT_IN };
+enum weights_precision { WEIGHTS_F32, WEIGHTS_BF16 };
 
 /* clang-format off */
 /* X(enum, name): the members of a weight set's `tensors`. */
@@ -50,6 +51,7 @@ struct weights_config {
     uint32_t seed; /* numpy */
     char *path;    /* of the file, or of huggingface's folder; already relative to the configuration file's folder */
     enum weights_layout layout;
+    enum weights_precision precision;   /* blocks, huggingface: how the numbers are held */
     char *tensors[WEIGHT_TENSOR_COUNT]; /* the file's names, NULL where not given; may hold {head} */
     bool causal;                        /* what requests that do not say are computed under, as are these */
     struct weights_text position, pattern, low_rank, keep_heads, dropout;

@@ -132,6 +132,12 @@ static bool read_string_key(struct entry *entry, const struct weights_key *key, 
         else
             document_fault(document, place, NULL, "%s", error.message);
         break;
+    case WEIGHTS_PRECISION:
+        if (value_choice(string, strlen(string), weights_precision_names, quoted, &choice, &error))
+            entry->set->precision = (enum weights_precision)choice;
+        else
+            document_fault(document, place, NULL, "%s", error.message);
+        break;
     default:
         break;
     }
@@ -243,6 +249,7 @@ static bool read_member(struct entry *entry, const struct json_key *name)
     case WEIGHTS_SOURCE:
     case WEIGHTS_PATH:
     case WEIGHTS_LAYOUT:
+    case WEIGHTS_PRECISION:
         return read_string_key(entry, key, name->raw);
     case WEIGHTS_TENSORS:
         return weights_tensors_read(document, name->raw, entry->set->tensors);
@@ -349,8 +356,8 @@ static const struct weights_text *text_of(const struct weights_config *set, cons
     const struct weights_key *keys = weights_keys(&count);
     for (size_t i = 0; i < count; i++) {
         const size_t length = strlen(keys[i].name);
-        if (!is_text(&keys[i]) || *pointer != '/' ||
-            strncmp(pointer + 1, keys[i].name, length) != 0 || (pointer[1 + length] && pointer[1 + length] != '/'))
+        if (!is_text(&keys[i]) || *pointer != '/' || strncmp(pointer + 1, keys[i].name, length) != 0 ||
+            (pointer[1 + length] && pointer[1 + length] != '/'))
             continue;
         *rest = pointer + 1 + length;
         return (const struct weights_text *)((const char *)set + keys[i].offset);

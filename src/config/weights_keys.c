@@ -3,6 +3,7 @@
 
 const char *const weights_source_names[] = {"numpy", "identity", "safetensors", "blocks", "huggingface", NULL};
 const char *const weights_layout_names[] = {"in_out", "out_in", NULL};
+const char *const weights_precision_names[] = {"f32", "bf16", NULL};
 
 #define TENSOR_NAME(code, name) name,
 const char *const weight_tensor_names[] = {WEIGHT_TENSORS(TENSOR_NAME) NULL};
@@ -31,6 +32,7 @@ static const struct weights_key keys[] = {
      NULL},
     {"tensors", WEIGHTS_TENSORS, SAFETENSORS, SAFETENSORS, AT(tensors), 0, 0, NULL},
     {"layout", WEIGHTS_LAYOUT, SAFETENSORS | BLOCKS, 0, AT(layout), 0, 0, "\"in_out\""},
+    {"precision", WEIGHTS_PRECISION, BLOCKS | HUGGINGFACE, 0, AT(precision), 0, 0, "\"f32\""},
     {"num_kv_heads", WEIGHTS_SIZE, SAFETENSORS | BLOCKS, 0, AT(num_kv_heads), 1, 1024, NULL},
     {"d_k", WEIGHTS_SIZE, SAFETENSORS | BLOCKS, 0, AT(d_k), 1, 65536, NULL},
     {"d_v", WEIGHTS_SIZE, SAFETENSORS | BLOCKS, 0, AT(d_v), 1, 65536, NULL},

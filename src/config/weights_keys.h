@@ -7,19 +7,20 @@
 #include <stddef.h>
 
 enum weights_type {
-    WEIGHTS_NAME,    /* char *: 1..64 of A-Z a-z 0-9 . _ - */
-    WEIGHTS_SOURCE,  /* enum weights_source */
-    WEIGHTS_BOOL,    /* bool */
-    WEIGHTS_SIZE,    /* size_t */
-    WEIGHTS_SEED,    /* uint32_t */
-    WEIGHTS_SCALE,   /* double, and has_scale */
-    WEIGHTS_PATH,    /* char * */
-    WEIGHTS_LAYOUT,  /* enum weights_layout */
-    WEIGHTS_TENSORS, /* char *[WEIGHT_TENSOR_COUNT] */
-    WEIGHTS_RULE,    /* struct weights_text: an object, or null */
-    WEIGHTS_LIST,    /* struct weights_text: an array of numbers */
-    WEIGHTS_OBJECT,  /* struct weights_text: an object, or null */
-    WEIGHTS_OBJECTS  /* struct weights_text: an array of objects */
+    WEIGHTS_NAME,      /* char *: 1..64 of A-Z a-z 0-9 . _ - */
+    WEIGHTS_SOURCE,    /* enum weights_source */
+    WEIGHTS_BOOL,      /* bool */
+    WEIGHTS_SIZE,      /* size_t */
+    WEIGHTS_SEED,      /* uint32_t */
+    WEIGHTS_SCALE,     /* double, and has_scale */
+    WEIGHTS_PATH,      /* char * */
+    WEIGHTS_LAYOUT,    /* enum weights_layout */
+    WEIGHTS_PRECISION, /* enum weights_precision */
+    WEIGHTS_TENSORS,   /* char *[WEIGHT_TENSOR_COUNT] */
+    WEIGHTS_RULE,      /* struct weights_text: an object, or null */
+    WEIGHTS_LIST,      /* struct weights_text: an array of numbers */
+    WEIGHTS_OBJECT,    /* struct weights_text: an object, or null */
+    WEIGHTS_OBJECTS    /* struct weights_text: an array of objects */
 };
 
 /* Bit s of a set of sources: enum weights_source s. */
@@ -41,6 +42,7 @@ const struct weights_key *weights_keys(size_t *count);
 /* Their names in the configuration, in the order of the enumeration, NULL-terminated. */
 extern const char *const weights_source_names[];
 extern const char *const weights_layout_names[];
+extern const char *const weights_precision_names[];
 extern const char *const weight_tensor_names[];
 
 #define WEIGHTS_NAME_BYTES 64 /* the longest name of a set */

@@ -122,7 +122,7 @@ json_t *weights_describe(const struct weight_set *set)
                   "source", set->source, "state", "ready", "num_layers", (json_int_t)set->num_layers, "d_model",
                   (json_int_t)shape->d_model, "num_heads", (json_int_t)shape->num_heads, "num_kv_heads",
                   (json_int_t)shape->num_kv_heads, "d_k", (json_int_t)shape->d_k, "d_v", (json_int_t)shape->d_v,
-                  "dtype", "f32", "parameters", (json_int_t)set->parameters, "bytes", (json_int_t)weight_set_bytes(set),
+                  "dtype", weight_set_dtype(set), "parameters", (json_int_t)set->parameters, "bytes", (json_int_t)weight_set_bytes(set),
                   "bias", set->bias, "digest", set->digest, "loaded_at", loaded_at);
     if (description && !(add_inputs(description, set) && add_rules(description, set))) {
         json_decref(description);

@@ -161,11 +161,12 @@ static bool has_own_rules(const struct model_shape *shape)
 void digest_add_rules(const struct model_shape *shape, const struct set_rules *rules, char text[DIGEST_TEXT_BYTES])
 {
     struct sha256_ctx hash;
-    if (set_rules_are_plain(rules) && !has_own_rules(shape))
+    if (set_rules_are_plain(rules) && !has_own_rules(shape) && shape->precision == PRECISION_F32)
         return;
     sha256_init(&hash);
     sha256_update(&hash, DIGEST_TEXT_BYTES - 1, (const uint8_t *)text);
     add_rules(&hash, rules);
+    add_number(&hash, shape->precision);
     add_number(&hash, rules->rules.position_given);
     add_number(&hash, rules->rules.pattern_given);
     for (size_t n = 0; n < shape->num_layers; n++) {

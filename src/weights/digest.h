@@ -14,7 +14,8 @@ void digest_write(const struct attention_shape *shape, const struct layer_tensor
                   const struct set_rules *rules, char text[DIGEST_TEXT_BYTES]);
 
 /* Of a model: `text` has what model_digest_write says of its numbers, and becomes the digest of these 64 digits, what
- * the set does by default as above, and each layer's own rules. Without any of those it stays. */
+ * the set does by default as above, its precision, and each layer's own rules. With nothing but numbers, as float32, it
+ * stays. */
 void digest_add_rules(const struct model_shape *shape, const struct set_rules *rules, char text[DIGEST_TEXT_BYTES]);
 
 #endif

@@ -51,8 +51,11 @@ static bool open_source(const struct weights_config *config, bool counting, stru
                         struct set_rules *rules, size_t *bytes, struct error *error)
 {
     *bytes = 0;
-    return config->source == WEIGHTS_BLOCKS ? open_blocks(config, counting, source, rules, bytes, error)
-                                            : huggingface_source_open(config->path, source, error);
+    if (!(config->source == WEIGHTS_BLOCKS ? open_blocks(config, counting, source, rules, bytes, error)
+                                           : huggingface_source_open(config->path, source, error)))
+        return false;
+    source->shape.precision = config->precision == WEIGHTS_BF16 ? PRECISION_BF16 : PRECISION_F32;
+    return true;
 }
 
 /* What the source's own rules point to becomes the set's, which lives longer. */

@@ -64,6 +64,12 @@ static inline size_t weight_set_bytes(const struct weight_set *set)
     return set->model ? model_bytes(set->model) : set->parameters * sizeof(float);
 }
 
+/* How they are held: "f32", "bf16". */
+static inline const char *weight_set_dtype(const struct weight_set *set)
+{
+    return set->model && model_shape_of(set->model)->precision == PRECISION_BF16 ? "bf16" : "f32";
+}
+
 /* Of a set that is a bare layer: the one that computes under these rules (NULL: none); without any it is the one that
  * full attention has. NULL for a model. */
 const struct attention_layer *weight_set_layer(const struct weight_set *set, const struct attention_rules *rules);

@@ -89,6 +89,8 @@ def main():
                 same(name + ".maximum", float(p.get("maximum")), float(key["maximum"]))
             if key["type"] == "layout":
                 same(name + ".enum", p.get("enum"), table["layouts"])
+            if key["type"] == "precision":
+                same(name + ".enum", p.get("enum"), table["precisions"])
             if key["default"] is not None:
                 same(name + ".default", p.get("default"), key["default"])
     same("tensors", list(schema["$defs"]["tensors"]["properties"]), table["tensors"])
@@ -109,7 +111,7 @@ def main():
 
     RULES = {"causal": True, "position": {"kind": "rope", "dims": 4, "scaling": {"kind": "linear", "factor": 2}}, "pattern": {"kind": "window", "left": 2, "right": 0, "global": [0]},
              "low_rank": {"kind": "nystrom", "landmarks": 4}, "keep_heads": {"mass": 0.5, "by": "importance"}, "dropout": {"rate": 0.1}, "head_importance": [[0.1, 2]]}
-    for right in ({}, {"weights": []}, changed(NUMPY, **RULES), changed(SAFETENSORS, position={"kind": "t5", "R": "rel"}), changed(NUMPY), changed(SAFETENSORS), changed(BLOCKS), changed(HUGGINGFACE), changed(HUGGINGFACE, **{k: v for k, v in RULES.items() if k != "causal"}),
+    for right in ({}, {"weights": []}, changed(NUMPY, **RULES), changed(SAFETENSORS, position={"kind": "t5", "R": "rel"}), changed(NUMPY), changed(SAFETENSORS), changed(BLOCKS), changed(HUGGINGFACE), changed(BLOCKS, precision="f32"), changed(HUGGINGFACE, precision="bf16"), changed(HUGGINGFACE, **{k: v for k, v in RULES.items() if k != "causal"}),
                   changed(BLOCKS, causal=True, final_norm={"kind": "rms_norm", "gain": "g", "eps": 1e-6}, layers=[{}, {"pattern": RULES["pattern"], "causal": False, "scale": 1}],
                           embeddings={"token": "t", "norm": {"kind": "layer_norm", "gain": "g", "bias": "b"}, "projection": {"W": "w"}},
                           layer=dict(BLOCKS["layer"], placement="post", residual=False, norm1={"kind": "none"}, ffn={"kind": "swiglu", "W_1": "a", "W_gate": "b", "W_2": "c"})), {"listen": ["[::1]:80", "localhost:0"]}, {"admin": {"listen": "127.0.0.1:1"}}, {"cors": {"allowed_origins": ["http://localhost:3000"]}},
@@ -124,7 +126,7 @@ def main():
                   changed(NUMPY, path="p"), changed(NUMPY, d_model=None), changed(NUMPY, name="a b"), changed(SAFETENSORS, seed=1),
                   changed(BLOCKS, layer=None), changed(BLOCKS, layer={}), changed(BLOCKS, num_layers=0), changed(BLOCKS, layers={}), changed(BLOCKS, embeddings={}), changed(BLOCKS, tensors={"W_QKV": "w", "W_O": "o"}),
                   changed(BLOCKS, layer=dict(BLOCKS["layer"], ffn={"kind": "gelu", "W_1": "a", "W_gate": "b", "W_2": "c"})), changed(BLOCKS, layer=dict(BLOCKS["layer"], norm1={"kind": "rms_norm"})),
-                  changed(HUGGINGFACE, path=None), changed(HUGGINGFACE, num_heads=2), changed(HUGGINGFACE, causal=True), changed(HUGGINGFACE, layer=BLOCKS["layer"]),
+                  changed(HUGGINGFACE, precision="f16"), changed(SAFETENSORS, precision="bf16"), changed(HUGGINGFACE, path=None), changed(HUGGINGFACE, num_heads=2), changed(HUGGINGFACE, causal=True), changed(HUGGINGFACE, layer=BLOCKS["layer"]),
                   changed(SAFETENSORS, layout="sideways"), changed(SAFETENSORS, tensors={"W_QKV": "w"}),
                   changed(SAFETENSORS, tensors={"W_Q": "q", "W_O": "o"}), changed(SAFETENSORS, tensors={"W_QKV": "w", "W_Q": "q", "W_O": "o"}),
                   changed(SAFETENSORS, tensors={"W_QKV": "w", "W_O": "{head}"}), changed(SAFETENSORS, tensors={"W_QKV": "w", "W_O": "o", "W_X": "x"}),

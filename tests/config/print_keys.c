@@ -52,7 +52,7 @@ static void append_key(struct text *text, const struct config_key *key)
 static void append_weights_key(struct text *text, const struct weights_key *key)
 {
     static const char *const types[] = {"name",   "source", "bool",   "integer", "integer",
-                                        "number", "path",   "layout", "tensors", "rule",   "numbers", "object", "objects"};
+                                        "number", "path",   "layout", "precision", "tensors", "rule",   "numbers", "object", "objects"};
     text_append_format(text,
                        "{\"name\": \"%s\", \"type\": \"%s\", \"minimum\": %.16g, \"maximum\": %.16g, \"default\": %s",
                        key->name, types[key->type], key->minimum, key->maximum, key->fallback ? key->fallback : "null");
@@ -78,6 +78,7 @@ int main(void)
     }
     append_names(&text, "tensors", weight_tensor_names, ~0U);
     append_names(&text, "layouts", weights_layout_names, ~0U);
+    append_names(&text, "precisions", weights_precision_names, ~0U);
     text_append_string(&text, "}\n");
     const char *printed = text_terminate(&text);
     bool done = printed && fputs(printed, stdout) >= 0 && fflush(stdout) == 0;

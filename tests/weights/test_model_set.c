@@ -212,6 +212,7 @@ START_TEST(digests)
     static const char *const different[] = {
         PLAIN ",\"causal\":true",
         PLAIN ",\"scale\":2",
+        PLAIN ",\"precision\":\"bf16\"",
         PLAIN ",\"position\":{\"kind\":\"alibi\"}",
         PLAIN ",\"position\":{\"kind\":\"relative\",\"R\":\"R\"}",
         PLAIN ",\"layers\":[{\"position\":{\"kind\":\"alibi\"}},{}]",
@@ -234,8 +235,27 @@ START_TEST(digests)
             ck_assert_msg(strcmp(found[i], found[j]) != 0, "%zu and %zu have one digest", i, j);
     digest_of(PLAIN ",\"required\":false", again);
     ck_assert_str_eq(again, found[COUNT]);
-    digest_of(different[6], again);
-    ck_assert_str_eq(again, found[6]);
+    digest_of(different[7], again);
+    ck_assert_str_eq(again, found[7]);
+}
+END_TEST
+
+/* Less memory, which is what it says it needs; in so small a model the packing shows. */
+START_TEST(in_bfloat16)
+{
+    struct weight_set_need need;
+    struct error error;
+    char *path = golden_model_path("mistral"), members[512];
+    snprintf(members, sizeof members, "\"source\":\"huggingface\",\"path\":\"%s\"", path);
+    const size_t whole = weight_set_bytes(loaded(members));
+    ck_assert_str_eq(weight_set_dtype(registry.sets[0]), "f32");
+    snprintf(members, sizeof members, "\"source\":\"huggingface\",\"path\":\"%s\",\"precision\":\"bf16\"", path);
+    const struct weight_set *set = loaded(members);
+    ck_assert_str_eq(weight_set_dtype(set), "bf16");
+    ck_assert_uint_lt(weight_set_bytes(set), whole * 65 / 100);
+    ck_assert_msg(weight_set_need(&config.weights[0], &need, &error), "%s", error.message);
+    ck_assert_uint_eq(need.loaded, weight_set_bytes(set));
+    free(path);
 }
 END_TEST
 
@@ -336,6 +356,7 @@ Suite *suite(void)
     tcase_add_loop_test(c, rules_of_layers, 0, sizeof OWN / sizeof *OWN);
     tcase_add_test(c, rules_of_sets);
     tcase_add_test(c, digests);
+    tcase_add_test(c, in_bfloat16);
     tcase_add_test(c, needs);
     tcase_add_loop_test(c, wrong, 0, sizeof WRONG / sizeof *WRONG);
     tcase_add_test(c, wrong_flag);
