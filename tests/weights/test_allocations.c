@@ -200,6 +200,36 @@ START_TEST(blocks)
 }
 END_TEST
 
+/* Whole sets of many layers, with rules of the set and of a layer, tables and all. */
+START_TEST(models)
+{
+    static const struct file_tensor tensors[] = {
+        {"q", "F32", 2, {4, 4}, NULL}, {"k", "F32", 2, {4, 4}, NULL}, {"v", "F32", 2, {4, 4}, NULL},
+        {"o", "F32", 2, {4, 4}, NULL}, {"R", "F32", 2, {3, 2}, NULL}, {"unused", "F32", 1, {4, 0}, NULL}};
+    char name[] = "set",
+         layer[] = "{\"tensors\":{\"W_Q\":\"q\",\"W_K\":\"k\",\"W_V\":\"v\",\"W_O\":\"o\"},"
+                   "\"pattern\":{\"kind\":\"block\",\"size\":2,\"global\":[1]}}",
+         layers[] = "[{},{\"position\":{\"kind\":\"relative\",\"R\":\"R\"}}]",
+         position[] = "{\"kind\":\"relative\",\"R\":\"R\"}";
+    struct model_file file = model_file_compose(tensors, 6);
+    model_folder_write_file("set.safetensors", &file);
+    model_file_free(&file);
+    struct weights_config config = {.name = name,
+                                    .source = WEIGHTS_BLOCKS,
+                                    .path = model_folder_path("set.safetensors"),
+                                    .num_heads = 2,
+                                    .num_layers = 2,
+                                    .layer = {layer, sizeof layer - 1, 1},
+                                    .layers = {layers, sizeof layers - 1, 1},
+                                    .position = {position, sizeof position - 1, 1}};
+    ck_assert_uint_gt(load_failing(&config), 40);
+    free(config.path);
+    config = (struct weights_config){.name = name, .source = WEIGHTS_HUGGINGFACE, .path = golden_model_path("t5")};
+    ck_assert_uint_gt(load_failing(&config), 40);
+    free(config.path);
+}
+END_TEST
+
 START_TEST(all_sets)
 {
     char demo[] = "demo", plain[] = "plain", file[] = "attnd.json";
@@ -241,6 +271,7 @@ Suite *suite(void)
     tcase_add_loop_test(tcase, huggingface, 0, 2);
     tcase_add_test(tcase, shards);
     tcase_add_test(tcase, blocks);
+    tcase_add_test(tcase, models);
     tcase_add_test(tcase, all_sets);
     suite_add_tcase(suite, tcase);
     return suite;
