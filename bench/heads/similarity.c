@@ -46,7 +46,8 @@ int main(int argc, char **argv)
         fail("cannot read the maps");
     fclose(file);
     struct head_maps maps = {.rule = &rule, .weights = weights, .num_heads = heads, .posted = true};
-    struct head_similarity similarity = {.similarity = malloc(heads * heads * sizeof(double))};
+    double diversity;
+    struct head_similarity similarity = {.similarity = malloc(heads * heads * sizeof(double)), .diversity = &diversity};
     if (!similarity.similarity)
         fail("out of memory");
     size_t maps_bytes;

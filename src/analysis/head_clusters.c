@@ -65,24 +65,37 @@ static void sink(struct head_pair *pairs, size_t count, size_t at)
     pairs[at] = sunk;
 }
 
-size_t head_pairs(const double *similarity, size_t n_heads, struct head_pair *pairs, size_t most)
+/* The best pairs so far, as a heap once they are `most`. */
+struct best {
+    struct head_pair *pairs;
+    size_t count, most;
+};
+
+static void offer(struct best *best, const struct head_pair *pair)
 {
-    size_t count = 0;
-    for (uint32_t a = 0; a < n_heads && most > 0; a++)
-        for (uint32_t b = a + 1; b < n_heads; b++) {
-            const struct head_pair pair = {a, b, similarity[a * n_heads + b]};
-            if (isnan(pair.similarity))
-                continue;
-            if (count < most) {
-                pairs[count++] = pair;
-                if (count == most)
-                    for (size_t i = count / 2; i-- > 0;)
-                        sink(pairs, count, i);
-            } else if (comes_before(&pair, &pairs[0])) {
-                pairs[0] = pair;
-                sink(pairs, count, 0);
-            }
-        }
+    if (isnan(pair->similarity))
+        return;
+    if (best->count < best->most) {
+        best->pairs[best->count++] = *pair;
+        for (size_t i = best->count / 2; best->count == best->most && i-- > 0;)
+            sink(best->pairs, best->count, i);
+    } else if (comes_before(pair, &best->pairs[0])) {
+        best->pairs[0] = *pair;
+        sink(best->pairs, best->count, 0);
+    }
+}
+
+size_t head_pairs(const double *similarity, size_t n_layers, size_t n_heads, struct head_pair *pairs, size_t most)
+{
+    struct best best = {pairs, 0, most};
+    for (size_t layer = 0; layer < n_layers && most > 0; layer++) {
+        const double *of_layer = similarity + layer * n_heads * n_heads;
+        const uint32_t first = (uint32_t)(layer * n_heads);
+        for (uint32_t a = 0; a < n_heads; a++)
+            for (uint32_t b = a + 1; b < n_heads; b++)
+                offer(&best, &(struct head_pair){first + a, first + b, of_layer[a * n_heads + b]});
+    }
+    const size_t count = best.count;
     if (count < most)
         for (size_t i = count / 2; i-- > 0;)
             sink(pairs, count, i);

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* a < b. */
+/* a < b; of many layers layer * n_heads + head. */
 struct head_pair {
     uint32_t head_a, head_b;
     double similarity;
@@ -20,9 +20,9 @@ size_t head_clusters(const double *similarity /* [n_heads, n_heads] */, size_t n
 /* Of each head its largest similarity to another; NaN: it has none. */
 void head_redundancy(const double *similarity /* [n_heads, n_heads] */, size_t n_heads, double *redundancy);
 
-/* The most similar pairs, at most `most`, the most similar first, ties by head_a, then head_b. Returns how many there
- * are in pairs [most]. */
-size_t head_pairs(const double *similarity /* [n_heads, n_heads] */, size_t n_heads, struct head_pair *pairs,
-                  size_t most);
+/* The most similar pairs within a layer, of all layers together, at most `most`, the most similar first, ties by
+ * head_a, then head_b. Returns how many there are in pairs [most]. */
+size_t head_pairs(const double *similarity /* [n_layers, n_heads, n_heads] */, size_t n_layers, size_t n_heads,
+                  struct head_pair *pairs, size_t most);
 
 #endif

@@ -85,14 +85,9 @@ static bool is_zero_row(const struct head_maps *maps, size_t sequence, size_t po
     return true;
 }
 
-static size_t position_of(const struct head_sequence *sequence, size_t row)
-{
-    return sequence->positions ? sequence->positions[row] : sequence->first_position + row;
-}
-
 static bool row_has_key(const struct head_maps *maps, struct allowed_reader *reader, size_t index, size_t row)
 {
-    const size_t position = position_of(&maps->sequences[index], row);
+    const size_t position = head_sequence_position(&maps->sequences[index], row);
     size_t limit;
     if (maps->posted && is_zero_row(maps, index, position))
         return false;

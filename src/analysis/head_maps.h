@@ -48,6 +48,12 @@ struct head_sequence {
     bool direct;               /* its tiles lie in the maps */
 };
 
+/* Where the request has a row that is no word. */
+static inline size_t head_sequence_position(const struct head_sequence *sequence, size_t row)
+{
+    return sequence->positions ? sequence->positions[row] : sequence->first_position + row;
+}
+
 struct head_maps {
     /* What is given. Sizes, mask, causal and pattern of `rule` say which keys are allowed (a bias allows all); its
      * tensors are not read. rule->self_attention: row i and key i are the same token, and a mask of keys is padding.
@@ -56,6 +62,7 @@ struct head_maps {
     const float *weights; /* [B, num_heads, Tq, Tk]; with layers [B, num_layers, num_heads, Tq, Tk] */
     size_t num_heads;
     size_t num_layers, layer; /* of the weights, and the one that is looked at; num_layers 0: they have no such axis */
+    size_t first_layer;       /* what layer 0 of the weights is called */
     bool posted;              /* a row of zeros is a row without an allowed key: the same rows in all heads */
     bool stray;               /* there may be weight on keys that are not allowed: it is ignored */
     bool renormalize;         /* each row is divided by its sum first */
@@ -73,12 +80,18 @@ struct head_maps {
     size_t shift;      /* Tk - Tq under causal, else 0; negative ones wrap around (add as size_t, or cast) */
 };
 
-/* A row of a head's map [Tk], by positions of the request. */
-static inline const float *head_maps_row(const struct head_maps *maps, size_t sequence, size_t head, size_t position)
+/* Which of all rows it is, of all sequences, layers and heads; positions are those of the request. */
+static inline size_t head_maps_row_index(const struct head_maps *maps, size_t sequence, size_t head, size_t position)
 {
     const size_t layers = maps->num_layers ? maps->num_layers : 1,
                  map = (sequence * layers + maps->layer) * maps->num_heads + head;
-    return maps->weights + (map * maps->rule->query_length + position) * maps->rule->key_length;
+    return map * maps->rule->query_length + position;
+}
+
+/* A row of a head's map [Tk]. */
+static inline const float *head_maps_row(const struct head_maps *maps, size_t sequence, size_t head, size_t position)
+{
+    return maps->weights + head_maps_row_index(maps, sequence, head, position) * maps->rule->key_length;
 }
 
 /* Some rows of one head of one sequence. */

@@ -108,7 +108,7 @@ static bool describe(const struct run *run, size_t sequence, size_t head, size_t
     if (!run->maps->rule->rank2)
         add_axis("batch", sequence, ", ", pointer, place);
     if (run->maps->num_layers)
-        add_axis("layer", run->maps->layer, ", ", pointer, place);
+        add_axis("layer", run->maps->first_layer + run->maps->layer, ", ", pointer, place);
     add_axis("head", head, ", ", pointer, place);
     add_axis("row", row, "", pointer, place);
     switch (fault) {

@@ -96,9 +96,11 @@ static bool check_finite(const struct run *run, struct error *error)
             return error_set(error, ERROR_NOT_FINITE,
                              "the %s of head %zu is not finite: the computation is beyond float32; send smaller inputs",
                              run->question->subject == SIMILARITY_OF_OUTPUT ? "output" : "attention", head);
-    return isfinite(similarity_blocks_diversity(&run->blocks)) ||
-           error_set(error, ERROR_NOT_FINITE,
-                     "the attention is not finite: the computation is beyond float32; send smaller inputs");
+    for (size_t layer = 0; layer < run->blocks.layers; layer++)
+        if (!isfinite(similarity_blocks_diversity(&run->blocks, layer)))
+            return error_set(error, ERROR_NOT_FINITE,
+                             "the attention is not finite: the computation is beyond float32; send smaller inputs");
+    return true;
 }
 
 /* The products of vectors, after what was subtracted with rounding is subtracted to the end. */
@@ -210,6 +212,13 @@ static bool check_columns(const struct run *run, struct error *error)
     return true;
 }
 
+static double diversity_of(const struct run *run, size_t layer)
+{
+    if (!run->rows.count || !run->question->diversity)
+        return NAN;
+    return fmax(similarity_blocks_diversity(&run->blocks, layer) / (double)run->rows.count, 0);
+}
+
 /* Means, both halves, and NaN where nothing is defined. */
 static void finish(struct run *run)
 {
@@ -223,9 +232,8 @@ static void finish(struct run *run)
         }
     run->similarity->n_rows = run->rows.count;
     run->similarity->n_excluded = run->rows.n_excluded;
-    run->similarity->diversity = run->rows.count && run->question->diversity
-                                     ? fmax(similarity_blocks_diversity(&run->blocks) / (double)run->rows.count, 0)
-                                     : NAN;
+    for (size_t layer = 0; layer < run->blocks.layers; layer++)
+        run->similarity->diversity[layer] = diversity_of(run, layer);
 }
 
 /* ---- memory */
@@ -248,6 +256,7 @@ static bool plan(struct run *run, const struct head_maps *maps, size_t d_v, unsi
     size_t list, blocks, alignment = 0, products, defined, total = 0;
     run->blocks.metric = question->metric;
     run->blocks.diversity = question->diversity;
+    run->blocks.layers = size_max(question->num_layers, 1);
     run->blocks.subject = run->alignment.subject = question->subject;
     if (!similarity_rows_bytes(maps, lanes, &list) ||
         !similarity_blocks_plan(&run->blocks, maps, d_v, rows, lanes, &blocks) ||

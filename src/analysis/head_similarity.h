@@ -34,13 +34,14 @@ struct similarity_question {
     enum similarity_metric metric;
     enum similarity_subject subject;
     enum similarity_reduction reduction;
-    bool diversity; /* wanted */
+    bool diversity;    /* wanted */
+    size_t num_layers; /* the heads are those of so many layers, as many of each: each layer has a diversity. 0: one */
 };
 
 struct head_similarity {
     double *similarity; /* [num_heads, num_heads], symmetric; NaN where undefined: a head of norm 0, or of no more than
                            1e-6 of its norm after what the metric subtracts. 1 on the diagonal of the others */
-    double diversity;   /* out: nats, >= 0; NaN: no row scored, or not wanted */
+    double *diversity;  /* [num_layers of the question] nats, >= 0; NaN: no row scored, or not wanted */
     size_t n_rows;      /* out: rows compared, of all sequences */
     size_t n_excluded;  /* out: rows left out */
 };
@@ -53,10 +54,11 @@ double head_similarity_flop(const struct similarity_question *question, size_t n
 bool head_similarity_bytes(const struct similarity_question *question, const struct head_maps *maps, size_t d_v,
                            unsigned lanes, size_t *bytes);
 
-/* `heads` [B, num_heads, Tq, d_v], Z, is read for output only. The same bits on any number of lanes. ERROR_CLIENT_GONE
- * when parallel->cancelled said so (to be replaced by the caller's reason); ERROR_NOT_FINITE where a map or output is
- * not finite; ERROR_INVALID for cka of pooled attention of sequences that have not all the same number of keys;
- * ERROR_OUT_OF_MEMORY when the arena is too small. The buffer of *similarity is then unspecified. */
+/* `heads` [B, num_heads, Tq, d_v], Z, is read for output only; with layers [B, num_layers, num_heads, Tq, d_v]. The
+ * same bits on any number of lanes. ERROR_CLIENT_GONE when parallel->cancelled said so (to be replaced by the caller's
+ * reason); ERROR_NOT_FINITE where a map or output is not finite; ERROR_INVALID for cka of pooled attention of sequences
+ * that have not all the same number of keys; ERROR_OUT_OF_MEMORY when the arena is too small. The buffers of
+ * *similarity are then unspecified. */
 bool head_similarity_run(const struct similarity_question *question, const struct head_maps *maps, const float *heads,
                          size_t d_v, const struct parallel *parallel, struct arena *arena,
                          struct head_similarity *similarity, struct error *error);

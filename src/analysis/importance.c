@@ -182,7 +182,7 @@ static void row_tile(const void *argument, size_t row, unsigned lane)
         return;
     }
     if (importance_needs_output(run->method)) {
-        run->row_squares[row] = output_squares(run, run->first_row + row);
+        run->row_squares[row] = run->result->output ? output_squares(run, run->first_row + row) : 0;
         return;
     }
     double sum = 0;
@@ -231,6 +231,17 @@ static bool for_each_block(struct run *run, struct work *work, double *output_to
         }
     }
     return true;
+}
+
+/* ||y||^2, by what all heads add, before their Z is replaced. */
+static bool sum_output(const struct run *run, struct work *work, double *output_total)
+{
+    struct run whole = *run;
+    size_t n_ratios;
+    whole.method = IMPORTANCE_ZERO;
+    whole.squares = NULL;
+    whole.gram = NULL;
+    return for_each_block(&whole, work, output_total, NULL, &n_ratios);
 }
 
 /* Sums of squares of float32 numbers are finite in float64, unless the numbers are not. */
@@ -389,6 +400,7 @@ bool importance_run(const struct attention_layer *layer, const struct forward_in
 
     size_t n_rows = 0;
     if (!scored_rows(input, pieces[READERS], run.reader_bytes, &work, pieces[SCORED], &n_rows) ||
+        (importance_needs_output(method) && !result->output && !sum_output(&run, &work, &output_total)) ||
         !ablate(&run, n_rows, pieces[SUMS], pieces[READERS], &work) ||
         !for_each_block(&run, &work, &output_total, measured, &n_ratios))
         return error_set(error, ERROR_CLIENT_GONE,

@@ -32,7 +32,8 @@ struct importance {
 };
 
 /* Which results of the forward importance_run reads, all heads of them; `heads` always. The output is the sum of what
- * the heads add to it, unless something else takes the place of their Z. */
+ * the heads add to it, unless something else takes the place of their Z: then it is read, or, where there is none (a
+ * layer of a model has none of its own), summed up before. */
 static inline bool importance_needs_output(enum importance_method method)
 {
     return method == IMPORTANCE_UNIFORM || method == IMPORTANCE_MEAN;

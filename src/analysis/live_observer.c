@@ -267,7 +267,7 @@ static void see_rows(void *context, const struct observed_rows *rows, unsigned l
 
 struct forward_observer live_observer_interface(struct live_observer *observer)
 {
-    return (struct forward_observer){see_rows, observer};
+    return (struct forward_observer){.rows = see_rows, .context = observer};
 }
 
 /* ---- the end */

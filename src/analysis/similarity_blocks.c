@@ -98,7 +98,7 @@ static bool list_pieces(const struct similarity_blocks *b, unsigned lanes, size_
     const size_t heads = b->heads, parts = b->gram.parts;
     return tensor_bytes((size_t[]){lanes, b->lane_bytes}, 2, 1, &bytes[LANES]) &&
            tensor_bytes((size_t[]){parts, heads}, 2, sizeof(struct head_sums), &bytes[PART_SUMS]) &&
-           tensor_bytes(&parts, 1, sizeof(double), &bytes[PART_DIVERSITY]) &&
+           tensor_bytes((size_t[]){parts, b->layers}, 2, sizeof(double), &bytes[PART_DIVERSITY]) &&
            tensor_bytes(&heads, 1, sizeof(double), &bytes[SCALE]) &&
            tensor_bytes(&heads, 1, sizeof(double), &bytes[MEAN]) &&
            tensor_bytes(&heads, 1, sizeof(struct head_sums), &bytes[SUMS]);
@@ -180,17 +180,25 @@ static void make_comparable(const struct block *block, const struct lane *lane, 
     sums->rest += block->kernels->sum(x, count);
 }
 
-/* Reads the rows of all heads. Returns the sum of their diversities, if `diversity`. */
-static double read_group(const struct block *block, size_t first, size_t n_rows, bool diversity, struct lane *lane,
-                         struct head_sums *sums)
+/* The diversity of the rows of a layer's heads, whose weights lane->sum has together. */
+static double diversity_of(const struct block *block, const struct lane *lane, size_t n_weights, double negentropies)
+{
+    const double heads = (double)(block->all->heads / block->all->layers);
+    for (size_t i = 0; i < n_weights; i++)
+        lane->weights[i] = (float)(lane->sum[i] / heads);
+    return negentropies / heads - block->kernels->midpoint_log(lane->weights, lane->weights, n_weights);
+}
+
+/* Reads the rows of all heads. Adds up their diversities, unless they are not asked for. */
+static void read_group(const struct block *block, size_t first, size_t n_rows, double *diversity /* [layers] or NULL */,
+                       struct lane *lane, struct head_sums *sums)
 {
     const struct similarity_blocks *b = block->all;
     const struct similarity_rows *rows = b->rows;
     const size_t n_weights = n_rows * rows->map_stride;
     const bool compared = compares(b) && b->subject == SIMILARITY_OF_ATTENTION;
+    const size_t layer_heads = b->heads / b->layers;
     double negentropies = 0;
-    if (diversity)
-        memset(lane->sum, 0, n_weights * sizeof *lane->sum);
     if (subtracts(b) && b->subject == SIMILARITY_OF_ATTENTION)
         similarity_rows_baseline(rows, first, n_rows, b->shift, &lane->reader, lane->allowed, lane->baseline);
     for (size_t head = 0; head < b->heads; head++) {
@@ -198,8 +206,14 @@ static double read_group(const struct block *block, size_t first, size_t n_rows,
         if (compared || diversity)
             similarity_rows_maps(rows, head, first, n_rows, lane->tile, weights);
         if (diversity) {
+            if (head % layer_heads == 0) {
+                memset(lane->sum, 0, n_weights * sizeof *lane->sum);
+                negentropies = 0;
+            }
             block->kernels->add(lane->sum, weights, n_weights);
             negentropies += block->kernels->midpoint_log(weights, weights, n_weights);
+            if (head % layer_heads == layer_heads - 1)
+                diversity[head / layer_heads] += diversity_of(block, lane, n_weights, negentropies);
         }
         if (!compares(b))
             continue;
@@ -207,11 +221,6 @@ static double read_group(const struct block *block, size_t first, size_t n_rows,
             similarity_rows_scaled(rows, head, first, n_rows, b->scale[head], b->mean[head], x, b->stride);
         make_comparable(block, lane, x, n_rows * b->stride, &sums[head]);
     }
-    if (!diversity)
-        return 0;
-    for (size_t i = 0; i < n_weights; i++)
-        lane->weights[i] = (float)(lane->sum[i] / (double)b->heads);
-    return negentropies / (double)b->heads - block->kernels->midpoint_log(lane->weights, lane->weights, n_weights);
 }
 
 /* The pairs of a slice: every so many heads, for later ones have more pairs. `next`: rows that are read next, NULL:
@@ -240,7 +249,7 @@ static void add_part(const void *argument, size_t index, unsigned lane_index)
     const struct block *block = argument;
     const struct similarity_blocks *b = block->all;
     const size_t parts = b->gram.parts, part = index / b->slices, slice = index % b->slices;
-    const bool diversity = b->diversity && slice == 0;
+    double *diversity = b->diversity && slice == 0 ? b->part_diversity + part * b->layers : NULL;
     struct lane lane;
     size_t unused;
     lay_out_lane(b, b->rows->maps, b->lanes + lane_index * b->lane_bytes, &lane, &unused);
@@ -249,10 +258,7 @@ static void add_part(const void *argument, size_t index, unsigned lane_index)
         const size_t row = group * b->group_rows, n_rows = size_min(b->group_rows, block->n_rows - row),
                      behind = row + n_rows;
         struct pair_next next;
-        const double sum =
-            read_group(block, block->first_row + row, n_rows, diversity, &lane, b->part_sums + part * b->heads);
-        if (diversity)
-            b->part_diversity[part] += sum;
+        read_group(block, block->first_row + row, n_rows, diversity, &lane, b->part_sums + part * b->heads);
         if (compares(b))
             add_pairs(block, lane.compared, n_rows, slice, gram_part(&b->gram, part),
                       behind < block->n_rows &&
@@ -292,10 +298,10 @@ bool similarity_blocks_run(struct similarity_blocks *b, size_t first, size_t cou
     return true;
 }
 
-double similarity_blocks_diversity(const struct similarity_blocks *b)
+double similarity_blocks_diversity(const struct similarity_blocks *b, size_t layer)
 {
     double sum = 0;
     for (size_t part = 0; part < b->gram.parts; part++)
-        sum += b->part_diversity[part];
+        sum += b->part_diversity[part * b->layers + layer];
     return sum;
 }

@@ -21,6 +21,7 @@ struct similarity_blocks {
     enum similarity_metric metric;
     enum similarity_subject subject;
     bool diversity; /* is wanted */
+    size_t layers;  /* that the heads are of, as many of each, and each with a diversity of its own */
     const struct similarity_rows *rows;
     size_t heads;
     size_t stride;       /* floats of a row of what is compared */
@@ -32,7 +33,7 @@ struct similarity_blocks {
     char *lanes;         /* [lanes][lane_bytes] */
     size_t lane_bytes;
     struct head_sums *part_sums; /* [parts, heads] */
-    double *part_diversity;      /* [parts] sum over all rows so far */
+    double *part_diversity;      /* [parts, layers] sum over all rows so far */
 
     /* What is subtracted from the rows that are compared: from each weight (attention; NAN: 1/n_i), or from each
      * element of a head's output, after it was multiplied by a power of two. */
@@ -41,8 +42,8 @@ struct similarity_blocks {
     struct head_sums *sums; /* [heads] out; of output the caller sets `before` */
 };
 
-/* Fills the sizes, given metric, subject and diversity; bytes: the memory of similarity_blocks_take. `most_rows`: that
- * are compared at once. False when it overflows. */
+/* Fills the sizes, given metric, subject, diversity and layers; bytes: the memory of similarity_blocks_take.
+ * `most_rows`: that are compared at once. False when it overflows. */
 bool similarity_blocks_plan(struct similarity_blocks *blocks, const struct head_maps *maps, size_t d_v,
                             size_t most_rows, unsigned lanes, size_t *bytes);
 /* False when the arena is too small. */
@@ -52,8 +53,8 @@ bool similarity_blocks_take(struct similarity_blocks *blocks, unsigned lanes, st
  * when cancelled. */
 bool similarity_blocks_run(struct similarity_blocks *blocks, size_t first, size_t count, struct work *work);
 
-/* Diversity, summed over all rows that were ever run. */
-double similarity_blocks_diversity(const struct similarity_blocks *blocks);
+/* Diversity of a layer's heads, summed over all rows that were ever run. */
+double similarity_blocks_diversity(const struct similarity_blocks *blocks, size_t layer);
 
 /* Does the metric compare by products of vectors (or by the rows, one by one)? */
 static inline bool similarity_by_products(enum similarity_metric metric)

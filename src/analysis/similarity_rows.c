@@ -176,8 +176,7 @@ const float *similarity_rows_output(const struct similarity_rows *rows, size_t h
     const struct similarity_row place = rows->list[index];
     const struct head_sequence *s = &rows->maps->sequences[place.sequence];
     const size_t position = s->positions ? s->positions[place.row] : s->first_position + place.row;
-    return rows->heads +
-           ((place.sequence * rows->maps->num_heads + head) * rows->maps->rule->query_length + position) * rows->d_v;
+    return rows->heads + head_maps_row_index(rows->maps, place.sequence, head, position) * rows->d_v;
 }
 
 void similarity_rows_scaled(const struct similarity_rows *rows, size_t head, size_t first, size_t count, double scale,

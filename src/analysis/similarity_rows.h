@@ -17,7 +17,7 @@ struct similarity_row {
 
 struct similarity_rows {
     const struct head_maps *maps;
-    const float *heads; /* Z [B, num_heads, Tq, d_v]; NULL: only maps are read */
+    const float *heads; /* Z [B, num_heads, Tq, d_v], with layers as the maps have them; NULL: only maps are read */
     size_t d_v;
     struct similarity_row *list; /* [count] */
     size_t *starts;              /* [B + 1] where the rows of each sequence begin in the list */

@@ -5,6 +5,7 @@
 #include "json/number.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <string.h>
 
 /* The names of the members, a digest, two counts, braces. */
@@ -41,6 +42,14 @@ void analysis_text_begin(struct text *text, const struct forward_request *forwar
     text_append_string(text, ",\"digest\":");
     text_append_json(text, digest, strlen(digest));
     text_append(text, ",", 1);
+}
+
+void analysis_text_begin_head(struct text *text, size_t entry, size_t layer, size_t head)
+{
+    text_append_string(text, entry ? ",{" : "{");
+    if (layer != SIZE_MAX)
+        text_append_format(text, "\"layer\":%zu,", layer);
+    text_append_format(text, "\"head\":%zu", head);
 }
 
 size_t analysis_text_begin_bytes(const struct forward_request *forward, const char *weights)

@@ -18,6 +18,10 @@ void analysis_text_float(struct text *text, float value);
  * nothing was computed by a weight set. */
 void analysis_text_begin(struct text *text, const struct forward_request *forward, const char *weights,
                          const char *digest);
+/* The beginning of an entry of a list of heads: `{"layer":0,"head":1`, with a comma before it but for entry 0. layer
+ * SIZE_MAX: there are no layers. At most ANALYSIS_HEAD_BYTES. */
+void analysis_text_begin_head(struct text *text, size_t entry, size_t layer, size_t head);
+#define ANALYSIS_HEAD_BYTES 64
 /* At most its bytes, and those of the members `n_rows` and `n_excluded`. */
 size_t analysis_text_begin_bytes(const struct forward_request *forward, const char *weights);
 

@@ -3,18 +3,14 @@
 #include "codec/importance_answer.h"
 
 #include "base/size.h"
-#include "json/number.h"
-
-#include <math.h>
+#include "codec/analysis_text.h"
 #include <string.h>
 
-/* What number_write_f64 may overwrite. */
-#define NUMBER_F64_BYTES 32
 /* The names of the members around the lists, a digest, and two counts of 20 digits. */
 #define ENVELOPE_BYTES 512
-/* An entry of `heads`, of `prune_plan` or of `removable`, whichever is the longest: {"head":,"importance":}, its comma,
- * a number of 20 digits and one of NUMBER_F64_BYTES. */
-#define ENTRY_BYTES 80
+/* An entry of `heads`, of `prune_plan` or of `removable`, whichever is the longest: its beginning, ,"importance":}, a
+ * number, and the brackets of a layer's list. */
+#define ENTRY_BYTES (ANALYSIS_HEAD_BYTES + 24 + ANALYSIS_NUMBER_BYTES)
 
 bool importance_answer_bytes(const struct importance_request *request, size_t num_heads, const char *weights,
                              size_t *bytes)
@@ -26,51 +22,65 @@ bool importance_answer_bytes(const struct importance_request *request, size_t nu
     return size_multiply(num_heads, lists * ENTRY_BYTES, &entries) && size_add(entries, texts, bytes);
 }
 
-static void write_number(struct text *text, double value)
+/* The list of a layer. */
+static void write_plan(struct text *text, const struct prune_step *plan /* [num_heads] */, size_t num_heads)
 {
-    char digits[NUMBER_F64_BYTES];
-    if (isfinite(value))
-        text_append(text, digits, (size_t)(number_write_f64(digits, value) - digits));
-    else
-        text_append_string(text, "null");
-}
-
-bool importance_answer_encode(const struct importance_request *request, size_t num_heads,
-                              const struct importance *importance, const char *weights, const char *digest,
-                              struct text *text, struct error *error)
-{
-    const size_t length = text->length;
-    text_append(text, "{", 1);
-    if (request->forward.id)
-        text_append_format(text, "\"id\":%s,", request->forward.id);
-    text_append_string(text, "\"weights\":");
-    text_append_json(text, weights, strlen(weights));
-    text_append_string(text, ",\"digest\":");
-    text_append_json(text, digest, strlen(digest));
-    text_append_format(text, ",\"method\":\"%s\",\"heads\":[", importance_method_name(request->method));
-    for (size_t head = 0; head < num_heads; head++) {
-        text_append_format(text, "%s{\"head\":%zu,\"importance\":", head ? "," : "", head);
-        write_number(text, importance->importance[head]);
+    for (size_t step = 0; step < num_heads; step++) {
+        text_append_format(text, "%s{\"head\":%zu,\"change\":", step ? "," : "[", plan[step].head);
+        analysis_text_number(text, plan[step].change);
         text_append(text, "}", 1);
     }
     text_append(text, "]", 1);
-    if (request->prune_plan) {
-        text_append_string(text, ",\"prune_plan\":[");
-        for (size_t step = 0; step < num_heads; step++) {
-            text_append_format(text, "%s{\"head\":%zu,\"change\":", step ? "," : "", importance->plan[step].head);
-            write_number(text, importance->plan[step].change);
-            text_append(text, "}", 1);
-        }
-        text_append(text, "]", 1);
+}
+
+static void write_removable(struct text *text, const struct prune_step *plan, size_t num_heads, double tolerance)
+{
+    const size_t removable = prune_plan_removable(plan, num_heads, tolerance);
+    text_append(text, "[", 1);
+    for (size_t step = 0; step < removable; step++)
+        text_append_format(text, "%s%zu", step ? "," : "", plan[step].head);
+    text_append(text, "]", 1);
+}
+
+/* The plans, or what is removable by them: a list, or one of each layer. */
+static void write_plans(struct text *text, const struct importance_request *request,
+                        const struct importance_found *found, bool removable)
+{
+    text_append_string(text, removable ? ",\"removable\":" : ",\"prune_plan\":");
+    text_append_string(text, found->num_layers ? "[" : "");
+    for (size_t layer = 0; layer < size_max(found->num_layers, 1); layer++) {
+        const struct prune_step *plan = found->importance.plan + layer * found->num_heads;
+        text_append_string(text, layer ? "," : "");
+        if (removable)
+            write_removable(text, plan, found->num_heads, request->tolerance);
+        else
+            write_plan(text, plan, found->num_heads);
     }
-    if (request->has_tolerance) {
-        const size_t removable = prune_plan_removable(importance->plan, num_heads, request->tolerance);
-        text_append_string(text, ",\"removable\":[");
-        for (size_t step = 0; step < removable; step++)
-            text_append_format(text, "%s%zu", step ? "," : "", importance->plan[step].head);
-        text_append(text, "]", 1);
+    text_append_string(text, found->num_layers ? "]" : "");
+}
+
+bool importance_answer_encode(const struct importance_request *request, const struct importance_found *found,
+                              const char *weights, const char *digest, struct text *text, struct error *error)
+{
+    const size_t length = text->length, heads = found->num_heads;
+    analysis_text_begin(text, &request->forward, weights, digest);
+    text_append_format(text, "\"method\":\"%s\",", importance_method_name(request->method));
+    if (found->num_layers)
+        text_append_format(text, "\"at\":\"%s\",", request->at == IMPORTANCE_AT_MODEL ? "model" : "layer");
+    text_append_string(text, "\"heads\":[");
+    for (size_t i = 0; i < size_max(found->num_layers, 1) * heads; i++) {
+        analysis_text_begin_head(text, i, found->num_layers ? i / heads : SIZE_MAX, i % heads);
+        text_append_string(text, ",\"importance\":");
+        analysis_text_number(text, found->importance.importance[i]);
+        text_append(text, "}", 1);
     }
-    text_append_format(text, ",\"n_rows\":%zu,\"n_excluded\":%zu}", importance->n_rows, importance->n_excluded);
+    text_append(text, "]", 1);
+    if (request->prune_plan)
+        write_plans(text, request, found, false);
+    if (request->has_tolerance)
+        write_plans(text, request, found, true);
+    text_append_format(text, ",\"n_rows\":%zu,\"n_excluded\":%zu}", found->importance.n_rows,
+                       found->importance.n_excluded);
     if (!text->failed)
         return true;
     text->length = length;

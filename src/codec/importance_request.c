@@ -24,6 +24,17 @@ static bool read_method(struct json_reader *r, void *context, struct error *erro
     return true;
 }
 
+static bool read_at(struct json_reader *r, void *context, struct error *error)
+{
+    static const char *const names[] = {[IMPORTANCE_AT_LAYER] = "layer", [IMPORTANCE_AT_MODEL] = "model"};
+    struct importance_decoding *decoding = context;
+    unsigned at;
+    if (!choice_read(r, "at", names, 2, &at, error))
+        return false;
+    decoding->request->at = (enum importance_at)at;
+    return true;
+}
+
 static bool read_prune_plan(struct json_reader *r, void *context, struct error *error)
 {
     struct importance_decoding *decoding = context;
@@ -65,6 +76,7 @@ static bool read_raw_attention(const struct raw_tensor *raw, const char *pointer
 static const struct request_member MEMBERS[] = {
     FORWARD_MEMBER_ENTRIES
     {"method", read_method, NULL},
+    {"at", read_at, NULL},
     {"prune_plan", read_prune_plan, NULL},
     {"tolerance", read_tolerance, NULL},
     {"attention", read_attention, read_raw_attention},
@@ -79,6 +91,19 @@ bool importance_request_decode(const struct request_body *body, struct arena *ar
     struct importance_decoding decoding = {{&made.forward, arena}, &made};
     if (!forward_read_body(body, MEMBERS, sizeof MEMBERS / sizeof *MEMBERS, &decoding.forward, error))
         goto fail;
+    if (made.at == IMPORTANCE_AT_MODEL && made.method != IMPORTANCE_ZERO) {
+        error_set_at(error, ERROR_INVALID, "/method",
+                     "the contribution to the model's output is measured by method zero only, and the method is %s: "
+                     "leave one of the two out",
+                     importance_method_name(made.method));
+        goto fail;
+    }
+    if (made.at == IMPORTANCE_AT_MODEL && made.prune_plan) {
+        error_set_at(error, ERROR_INVALID, "/prune_plan",
+                     "what heads of several layers change together does not follow from what each changes: a prune "
+                     "plan is of the heads of a layer, leave out at, or the plan");
+        goto fail;
+    }
     if (made.prune_plan && made.method != IMPORTANCE_ZERO) {
         error_set_at(error, ERROR_INVALID, "/prune_plan",
                      "a prune plan is of method zero only, and the method is %s: leave one of the two out",

@@ -5,9 +5,13 @@
 #include "analysis/importance.h"
 #include "codec/forward_request.h"
 
+/* Of what the contribution of a head is measured: the output of its layer's attention, or the set's. */
+enum importance_at { IMPORTANCE_AT_LAYER, IMPORTANCE_AT_MODEL };
+
 struct importance_request {
     struct forward_request forward; /* the computation; what it says of the answer's form is of no use here */
     enum importance_method method;
+    enum importance_at at;
     bool prune_plan;
     bool has_tolerance; /* only with prune_plan */
     double tolerance;   /* >= 0 */

@@ -9,8 +9,8 @@
 
 /* {"batch":,"query":,"key":,"query_token":"","key_token":"","weight":}, and a comma, three positions of 10 digits. */
 #define LINK_BYTES (96 + ANALYSIS_NUMBER_BYTES)
-/* {"head":,"links":[]}, and a number of 20 digits. */
-#define HEAD_BYTES 48
+/* The entry's beginning, and ,"links":[]} */
+#define HEAD_BYTES (ANALYSIS_HEAD_BYTES + 16)
 
 /* A piece of text, without its quotes. */
 struct label {
@@ -89,12 +89,12 @@ static void write_label(struct text *text, const char *name, const struct links_
     text_append(text, "\"", 1);
 }
 
-static void write_link(struct text *text, const struct links_request *request, const struct head_maps *maps,
+static void write_link(struct text *text, const struct links_request *request, size_t shift,
                        const struct head_link *link)
 {
     text_append_format(text, "{\"batch\":%u,\"query\":%u,\"key\":%u", link->sequence, link->query, link->key);
     if (request->tokens.n_lists > 0) {
-        write_label(text, "query_token", request, link->sequence, link->query + maps->shift);
+        write_label(text, "query_token", request, link->sequence, link->query + shift);
         write_label(text, "key_token", request, link->sequence, link->key);
     }
     text_append_string(text, ",\"weight\":");
@@ -102,23 +102,24 @@ static void write_link(struct text *text, const struct links_request *request, c
     text_append(text, "}", 1);
 }
 
-bool links_answer_encode(const struct links_request *request, const struct head_maps *maps,
-                         const struct head_links *links, const char *weights, const char *digest, struct text *text,
-                         struct error *error)
+bool links_answer_encode(const struct links_request *request, const struct links_found *found, const char *weights,
+                         const char *digest, struct text *text, struct error *error)
 {
-    const size_t length = text->length;
+    const size_t length = text->length, heads = found->extent.num_heads;
+    const struct head_links *links = &found->links;
     analysis_text_begin(text, &request->analysis.forward, weights, digest);
     text_append_string(text, "\"heads\":[");
-    for (size_t head = 0; head < maps->num_heads; head++) {
-        text_append_format(text, "%s{\"head\":%zu,\"links\":[", head ? "," : "", head);
-        for (size_t i = 0; i < links->counts[head]; i++) {
-            if (i)
+    for (size_t i = 0; i < size_max(found->extent.num_layers, 1) * heads; i++) {
+        analysis_text_begin_head(text, i, found->extent.num_layers ? i / heads : SIZE_MAX, i % heads);
+        text_append_string(text, ",\"links\":[");
+        for (size_t at = 0; at < links->counts[i]; at++) {
+            if (at)
                 text_append(text, ",", 1);
-            write_link(text, request, maps, &links->links[head * links->top_k + i]);
+            write_link(text, request, found->shift, &links->links[i * links->top_k + at]);
         }
         text_append_string(text, "]}");
     }
-    text_append_format(text, "],\"n_rows\":%zu,\"n_excluded\":%zu}", maps->n_rows, maps->n_excluded);
+    text_append_format(text, "],\"n_rows\":%zu,\"n_excluded\":%zu}", found->n_rows, found->n_excluded);
     if (!text->failed)
         return true;
     text->length = length;

@@ -223,7 +223,7 @@ void live_similarity_write(const struct live_view *view, const struct live_simil
     text_append_string(text, "],\"redundancy\":");
     write_numbers(redundancy, heads, text);
     write_clusters(clusters, heads, head_clusters(similarity, heads, question->threshold, clusters), text);
-    const size_t count = head_pairs(similarity, heads, pairs, most);
+    const size_t count = head_pairs(similarity, 1, heads, pairs, most);
     text_append_string(text, ",\"pairs\":[");
     for (size_t i = 0; i < count; i++)
         write_pair(&pairs[i], i == 0, text);

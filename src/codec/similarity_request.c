@@ -13,6 +13,9 @@ const char *const similarity_subject_names[] = {
     [SIMILARITY_OF_ATTENTION] = "attention", [SIMILARITY_OF_OUTPUT] = "output"};
 const char *const similarity_reduction_names[] = {[SIMILARITY_POOLED] = "pooled", [SIMILARITY_MEAN] = "mean"};
 
+const char *const similarity_across_names[] = {
+    [SIMILARITY_ACROSS_MODEL] = "model", [SIMILARITY_ACROSS_LAYER] = "layer"};
+
 struct similarity_decoding {
     struct analysis_decoding analysis;
     struct similarity_request *request;
@@ -53,6 +56,15 @@ static bool read_reduce(struct json_reader *r, void *context, struct error *erro
     return true;
 }
 
+static bool read_across(struct json_reader *r, void *context, struct error *error)
+{
+    unsigned across;
+    if (!choice_read(r, "across", similarity_across_names, 2, &across, error))
+        return false;
+    request_of(context)->across = (enum similarity_across)across;
+    return true;
+}
+
 static bool read_threshold(struct json_reader *r, void *context, struct error *error)
 {
     struct similarity_request *request = request_of(context);
@@ -79,6 +91,7 @@ static const struct request_member MEMBERS[] = {
     {"metric", read_metric, NULL},
     {"on", read_on, NULL},
     {"reduce", read_reduce, NULL},
+    {"across", read_across, NULL},
     {"threshold", read_threshold, NULL},
     {"max_pairs", read_max_pairs, NULL},
 };

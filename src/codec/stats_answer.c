@@ -9,8 +9,8 @@
 
 /* "uniform_previous_mass_stderr":, a number, a comma. */
 #define MEMBER_BYTES (36 + ANALYSIS_NUMBER_BYTES)
-/* {"head":, sink_key, best_offset and n_rows as numbers of 20 digits, sink_mass and best_offset_share, the names of the
- * lists. */
+/* {"layer":,"head":, sink_key, best_offset and n_rows as numbers of 20 digits, sink_mass and best_offset_share, the
+ * names of the lists. */
 #define HEAD_BYTES 512
 /* A float32 in full, a comma. */
 #define ELEMENT_BYTES 18
@@ -92,9 +92,10 @@ bool stats_answer_encode(const struct stats_request *request, const struct stats
     const struct head_statistics *statistics = &found->statistics;
     analysis_text_begin(text, forward, weights, digest);
     text_append_string(text, "\"heads\":[");
-    for (size_t i = 0; i < found->n_heads; i++) {
-        text_append_format(text, "%s{\"head\":%zu", i ? "," : "",
-                           forward->include_heads ? (size_t)forward->include_heads[i] : i);
+    for (size_t i = 0; i < size_max(found->num_layers, 1) * found->n_heads; i++) {
+        const size_t head = i % found->n_heads;
+        analysis_text_begin_head(text, i, found->num_layers ? i / found->n_heads : SIZE_MAX,
+                                 forward->include_heads ? (size_t)forward->include_heads[head] : head);
         write_statistics(text, request, statistics->means + i * HEAD_STATISTIC_COUNT);
         write_peaks(text, &statistics->peaks[i], found->aligned);
         if (request->per_position) {

@@ -6,17 +6,18 @@
 #include "base/text.h"
 #include "codec/stats_request.h"
 
-/* An upper bound of the answer's bytes, for n_heads of maps that `rule` describes. `weights` NULL: they were posted.
- * False on overflow. */
+/* An upper bound of the answer's bytes, for n_heads (of all layers together) of maps that `rule` describes. `weights`
+ * NULL: they were posted. False on overflow. */
 bool stats_answer_bytes(const struct stats_request *request, const struct forward_input *rule, size_t n_heads,
                         const char *weights, size_t *bytes);
 
 /* What was found, beside the request. */
 struct stats_found {
     const struct forward_input *rule;
-    size_t n_heads; /* of request->analysis.forward.include_heads, or all */
-    struct head_statistics statistics;
-    size_t n_rows, n_excluded;
+    size_t num_layers;                 /* 0: entries have no layer */
+    size_t n_heads;                    /* of request->analysis.forward.include_heads, or all; of each layer */
+    struct head_statistics statistics; /* of the heads of all layers, layer by layer */
+    size_t n_rows, n_excluded;         /* of the layer that has scored the most rows */
     bool aligned;
 };
 

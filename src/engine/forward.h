@@ -54,8 +54,10 @@ struct forward_input {
     const uint32_t *position_ids; /* [Tq], or [B, Tq]: where tokens stand for rules.h's position; self-attention only.
                                      NULL: in order */
     bool positions_per_sequence;  /* position_ids has the B axis */
-    bool no_maps;                 /* its result has no attention; under nystrom it then takes far less memory */
-    bool observed; /* its weights are shown to the observer of forward_run_observed; it takes more memory */
+    bool no_maps;       /* its result has no attention; under nystrom it then takes far less memory */
+    bool observed;      /* its weights are shown to the observer of forward_run_observed; it takes more memory */
+    size_t first_layer; /* of a model: `query` is what this layer reads, those before it are passed over. The same for
+                           all inputs that are computed together; 0 with an embedding */
 };
 
 /* What is wanted: buffers of the caller, NULL for what is not. All of them are written whole. Row-major, with the B
@@ -74,6 +76,8 @@ struct forward_result {
      * layers these are; NULL: all in order. Their heads_used is [B, L, num_heads] */
     size_t n_layers;
     const uint32_t *include_layers; /* [n_layers], each < num_layers, ascending or not, each once */
+    bool each_layer; /* for model_run: these tensors are of one layer, and hold one after the other, for the observer's
+                        `layer`; heads_used too. No include_layers */
     float *hidden_states;     /* [B, n_states, Tq, d_model]: the first layer's input, and what each layer leaves */
     size_t n_states;          /* L + 1 */
     float *output_std;        /* [B, Tq, d_model]: over the samples of dropout; NULL without */

@@ -40,6 +40,11 @@ static const struct attention_rules *rules_of(const struct run *run)
     return run->count > 0 ? run->inputs[0]->rules : NULL;
 }
 
+static size_t first_layer(const struct forward_input *const *inputs, size_t count)
+{
+    return count > 0 ? inputs[0]->first_layer : 0;
+}
+
 static bool cancelled(struct error *error)
 {
     return error_set(error, ERROR_CLIENT_GONE, "The computation was cancelled: nobody waits for its result any more.");
@@ -124,9 +129,10 @@ static bool run_layer(struct run *run, size_t n, size_t sample, struct error *er
         return false;
     if ((!pre && !norm_of_stream(run, &layer->norm1, &run->x, &normed)) || !feed_forward(run, layer))
         return cancelled(error);
-    if (sample == 0)
-        layer_view_end(&run->view, &run->model->shape, n, run->results, run->count);
-    return true;
+    if (sample > 0)
+        return true;
+    layer_view_end(&run->view, &run->model->shape, n, run->results, run->count);
+    return !run->observer || !run->observer->layer || run->observer->layer(run->observer->context, n, error);
 }
 
 /* ---- before, between and behind the layers */
@@ -158,7 +164,7 @@ static bool begin(struct run *run, struct error *error)
     } else {
         done = batch_gather(&batch, run->work);
     }
-    done = done && (!position_is_added(rules_of(run)) ||
+    done = done && (first_layer(run->inputs, run->count) > 0 || !position_is_added(rules_of(run)) ||
                     (batch_fill_positions(&batch, run->work) && batch_add_positions(&batch, run->work)));
     arena_rewind(run->arena, used);
     return done || cancelled(error);
@@ -209,9 +215,9 @@ static bool scatter_state(struct run *run, size_t n, struct error *error)
 /* From the first layer's input to the output, which is left in run->normed, or in the stream. */
 static bool run_layers(struct run *run, size_t sample, struct rows_in *output, struct error *error)
 {
-    if (sample == 0 && !scatter_state(run, 0, error))
+    if (sample == 0 && !scatter_state(run, first_layer(run->inputs, run->count), error))
         return false;
-    for (size_t n = 0; n < run->model->shape.num_layers; n++)
+    for (size_t n = first_layer(run->inputs, run->count); n < run->model->shape.num_layers; n++)
         if (!run_layer(run, n, sample, error) || (sample == 0 && !scatter_state(run, n + 1, error)))
             return false;
     return norm_of_stream(run, &run->model->final_norm, &run->normed, output) || cancelled(error);
@@ -376,7 +382,7 @@ double model_flop(const struct model_shape *shape, const struct forward_input *i
     const struct forward_input *const inputs[] = {input};
     struct layer_view view = {.heads_used = NULL};
     double flop = 0;
-    for (size_t n = 0; n < shape->num_layers; n++) {
+    for (size_t n = input->first_layer; n < shape->num_layers; n++) {
         const struct ffn_shape *ffn = &shape->layers[n].ffn;
         layer_view_set(&view, shape, n, inputs, NULL, 1, false);
         flop += forward_flop(&shape->attention, view.input_list[0]);

@@ -16,6 +16,14 @@ static inline size_t model_included_layers(const struct model_shape *shape, cons
     return result->include_layers ? result->n_layers : shape->num_layers;
 }
 
+/* An input as a layer sees it, under the rules that hold there, which are written to *rules: for who measures its maps.
+ */
+struct forward_input model_layer_input(const struct model_shape *shape, size_t layer, const struct forward_input *input,
+                                       struct attention_rules *rules);
+
+/* A layer's attention. */
+const struct attention_layer *model_attention(const struct model *model, size_t layer);
+
 /* Floating-point operations, as forward_flop. */
 double model_flop(const struct model_shape *shape, const struct forward_input *input);
 

@@ -33,6 +33,9 @@ struct forward_observer {
      * until the last has come, the rows of those before it stay as they were left. `lane` is not used by two threads at
      * once. */
     void (*rows)(void *context, const struct observed_rows *rows, unsigned lane);
+    /* NULL, or called by the thread that runs a model, each time a layer's tensors are written (but for output and
+     * hidden_states). False, filling *error: the run ends. */
+    bool (*layer)(void *context, size_t layer, struct error *error);
     void *context;
 };
 

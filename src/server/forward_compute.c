@@ -22,9 +22,9 @@ double forward_job_flop(const struct forward_job *job)
                                : forward_flop(job->shape, &job->input);
 }
 
-/* Those of a model, which are not observed. */
-static bool run_model(struct forward_job *const *jobs, size_t count, const struct parallel *parallel,
-                      struct error *error)
+/* Those of a model. */
+static bool run_model(struct forward_job *const *jobs, size_t count, const struct forward_observer *observer,
+                      const struct parallel *parallel, struct error *error)
 {
     const struct model *model = jobs[0]->set->model;
     const struct forward_input *inputs[FORWARD_BATCH_JOBS];
@@ -38,7 +38,7 @@ static bool run_model(struct forward_job *const *jobs, size_t count, const struc
     const bool counted = model_scratch_bytes(model_shape_of(model), inputs, count, parallel->lanes, &scratch.bytes);
     if (!forward_job_take_scratch(jobs[0], counted, &scratch, error))
         return false;
-    const bool computed = model_run(model, inputs, results, count, NULL, parallel, &scratch.arena, error);
+    const bool computed = model_run(model, inputs, results, count, observer, parallel, &scratch.arena, error);
     forward_job_give_scratch(jobs[0], &scratch);
     return computed;
 }
@@ -111,12 +111,18 @@ static bool run_compared(struct forward_job *job, const struct parallel *paralle
     return computed;
 }
 
+bool forward_job_run_layers(struct forward_job *job, const struct forward_observer *observer,
+                            const struct parallel *parallel, struct error *error)
+{
+    return run_model(&job, 1, observer, parallel, error);
+}
+
 bool forward_job_run_forward(struct forward_job *const *jobs, size_t count, const struct parallel *parallel,
                              struct error *error)
 {
     if (jobs[0]->set->model)
         return jobs[0]->asked->compare ? run_model_compared(jobs[0], parallel, error)
-                                       : run_model(jobs, count, parallel, error);
+                                       : run_model(jobs, count, NULL, parallel, error);
     const bool observed = live_feed_choose(jobs, count);
     if (jobs[0]->asked->compare)
         return run_compared(jobs[0], parallel, error);

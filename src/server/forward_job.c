@@ -241,23 +241,13 @@ static void release_importance(struct forward_job *job)
     job->importance = NULL;
 }
 
-/* Analyses are of one layer. */
-static bool check_bare(const struct forward_job *job, struct error *error)
-{
-    return !job->set->model ||
-           error_set_at(error, ERROR_INVALID, "/weights",
-                        "weight set \"%s\" has layers with what stands around attention; this route takes their maps: "
-                        "have /v1/forward return them, and send those of a layer as attention",
-                        job->set->name);
-}
-
 static bool check(struct forward_job *job, struct error *error)
 {
     if (job->posted)
         return true;
     const struct rules_defaults defaults = defaults_of(job);
     if (forward_request_check(job->asked, &job->set->shape, &defaults, &job->input, error) &&
-        (!job->route->compute || (forward_request_check_maps(&job->input, error) && check_bare(job, error)))) {
+        (!job->route->compute || forward_request_check_maps(&job->input, error))) {
         job->layer = weight_set_layer(job->set, job->input.rules);
         job->shape = job->layer ? attention_layer_shape(job->layer) : &job->set->shape;
         return true;

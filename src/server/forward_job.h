@@ -10,6 +10,7 @@
 #include "codec/forward_request.h"
 #include "engine/compare.h"
 #include "engine/forward.h"
+#include "engine/observer.h"
 #include "server/live_feed.h"
 #include "server/request.h"
 #include "weights/weight_set.h"
@@ -115,6 +116,10 @@ void forward_job_give_scratch(struct forward_job *job, struct forward_scratch *s
  * memory is the first one's. */
 bool forward_job_run_forward(struct forward_job *const *jobs, size_t count, const struct parallel *parallel,
                              struct error *error);
+
+/* The same of one job, whose set is a model, with an observer of its layers. */
+bool forward_job_run_layers(struct forward_job *job, const struct forward_observer *observer,
+                            const struct parallel *parallel, struct error *error);
 
 /* ---- for forward_batch.c, which runs the jobs */
 

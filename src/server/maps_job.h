@@ -12,8 +12,11 @@ struct maps_job {
     const struct analysis_request *asked; /* in the route's structure */
     struct maps_extent extent;            /* maps that there are of a sequence: all that were posted, or those that the
                                              forward computes, which are the ones to be measured */
-    struct head_maps maps;                /* from maps_job_run on, of layer 0 */
+    struct head_maps maps;                /* of the layer that is looked at */
     struct attention_rules rules;         /* of the forward, where dropout is left out of them */
+    /* Of a model: the input as that layer sees it. */
+    struct attention_rules layer_rules;
+    struct forward_input layer_input;
 };
 
 /* At the end of the route's `decode`, with the request it filled. */
@@ -33,11 +36,20 @@ double maps_job_flop(const struct maps_job *job);
 const char *maps_job_weights(const struct maps_job *job);
 const char *maps_job_digest(const struct maps_job *job);
 
-/* In `reserve`: the forward's maps, and these buffers, from job->forward.results. */
-bool maps_job_reserve(struct maps_job *job, const struct arena_piece *buffers, size_t count, struct error *error);
+/* In `reserve`: the forward's maps, and these buffers, from job->forward.results. `at_once`: of all layers, for
+ * maps_job_run; else of one, for maps_job_each. */
+bool maps_job_reserve(struct maps_job *job, bool at_once, const struct arena_piece *buffers, size_t count,
+                      struct error *error);
 
-/* In `compute`: runs the forward or checks what was posted, all layers of it, and fills job->maps, which are not
+/* In `compute`: runs the forward or checks what was posted, all layers of it. job->maps is that of layer 0 then, not
  * prepared yet. */
 bool maps_job_run(struct maps_job *job, const struct parallel *parallel, struct error *error);
+/* Then: makes job->maps those of a layer, not prepared yet. */
+void maps_job_look_at(struct maps_job *job, size_t layer);
+
+/* In `compute`: the same layer by layer, and after each `visit`, with job->maps those of this layer, not prepared yet.
+ * Of a model the maps of one layer are in memory at a time. */
+typedef bool maps_visitor(struct maps_job *job, size_t layer, const struct parallel *parallel, struct error *error);
+bool maps_job_each(struct maps_job *job, maps_visitor *visit, const struct parallel *parallel, struct error *error);
 
 #endif

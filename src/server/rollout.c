@@ -66,7 +66,7 @@ static bool reserve(struct forward_job *forward, struct error *error)
     const struct arena_piece buffers[] = {
         {&job->result, {r->batch, r->per_head ? r->num_heads : 1, r->length, r->length}, sizeof *job->result, true},
     };
-    return maps_job_reserve(&job->maps, buffers, sizeof buffers / sizeof *buffers, error);
+    return maps_job_reserve(&job->maps, true, buffers, sizeof buffers / sizeof *buffers, error);
 }
 
 static bool compute(struct forward_job *forward, const struct parallel *parallel, struct error *error)

@@ -101,7 +101,8 @@ START_TEST(golden)
     struct text text = {0};
     size_t most;
     ck_assert(importance_answer_bytes(&request, heads, set->name, &most));
-    ck_assert(importance_answer_encode(&request, heads, &importance, set->name, set->digest, &text, &error));
+    ck_assert(importance_answer_encode(&request, &(struct importance_found){0, heads, importance}, set->name,
+                                       set->digest, &text, &error));
     ck_assert_uint_le(text.length, most);
     json_error_t fault;
     json_t *got = json_loadb(text.data, text.length, JSON_REJECT_DUPLICATES, &fault), *flat = json_array();

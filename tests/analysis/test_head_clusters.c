@@ -113,7 +113,7 @@ START_TEST(pairs)
                     all[count++] = (struct head_pair){a, b, similarity[a * n + b]};
         qsort(all, count, sizeof *all, compare);
         for (size_t most = 0; most <= n * n; most += 1 + most / 3) {
-            const size_t got = head_pairs(similarity, n, found, most);
+            const size_t got = head_pairs(similarity, 1, n, found, most);
             ck_assert_uint_eq(got, most < count ? most : count);
             for (size_t i = 0; i < got; i++)
                 ck_assert_int_eq(compare(&found[i], &all[i]), 0);

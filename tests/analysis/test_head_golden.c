@@ -208,7 +208,13 @@ static json_t *links_of(const char *body)
     ck_assert_msg(head_links_run(&maps, &parallel_serial, &arena, &links, &error), "%s", error.message);
     struct text text = {0};
     ck_assert(links_answer_bytes(&request, made.extent.num_heads, request.top_k, NULL, &most));
-    ck_assert(links_answer_encode(&request, &maps, &links, NULL, NULL, &text, &error));
+    ck_assert(links_answer_encode(&request,
+                                  &(struct links_found){.extent = made.extent,
+                                                        .links = links,
+                                                        .shift = maps.shift,
+                                                        .n_rows = maps.n_rows,
+                                                        .n_excluded = maps.n_excluded},
+                                  NULL, NULL, &text, &error));
     ck_assert_uint_le(text.length, most);
     json_t *got = parse(&text);
     text_free(&text);

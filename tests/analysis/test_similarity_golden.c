@@ -173,14 +173,18 @@ static void free_scene(struct scene *scene)
 static json_t *answer(const struct scene *scene, struct error *error)
 {
     const struct similarity_request *request = &scene->request;
-    const size_t heads = scene->num_heads, most = similarity_pairs_most(request, heads);
-    struct similarity_found found = {.num_heads = heads,
-                                     .similarity = {.similarity = malloc(heads * heads * sizeof(double))},
-                                     .redundancy = malloc(heads * sizeof(double)),
-                                     .clusters = malloc(heads * sizeof(uint32_t)),
-                                     .pairs = malloc((most + 1) * sizeof(struct head_pair))};
-    struct head_maps maps =
-        analysis_request_maps(&request->analysis, &scene->rule, scene->weights, &(struct maps_extent){0, heads});
+    const size_t heads = scene->num_heads;
+    const struct maps_extent extent = {0, heads};
+    const size_t most = similarity_pairs_most(request, &extent);
+    double diversity;
+    struct similarity_found found = {
+        .extent = extent,
+        .similarity = {.similarity = malloc(heads * heads * sizeof(double)), .diversity = &diversity},
+        .n_clusters = &(size_t){0},
+        .redundancy = malloc(heads * sizeof(double)),
+        .clusters = malloc(heads * sizeof(uint32_t)),
+        .pairs = malloc((most + 1) * sizeof(struct head_pair))};
+    struct head_maps maps = analysis_request_maps(&request->analysis, &scene->rule, scene->weights, &extent);
     struct arena prepared = {0}, scratch = {0};
     struct text text = {0};
     size_t bytes, longest;
@@ -194,10 +198,10 @@ static json_t *answer(const struct scene *scene, struct error *error)
     if (head_similarity_run(&request->question, &maps, scene->heads, scene->d_v, &parallel_serial, &scratch,
                             &found.similarity, error)) {
         ck_assert_uint_le(scratch.used, bytes);
-        found.n_clusters = head_clusters(found.similarity.similarity, heads, request->threshold, found.clusters);
+        found.n_clusters[0] = head_clusters(found.similarity.similarity, heads, request->threshold, found.clusters);
         head_redundancy(found.similarity.similarity, heads, found.redundancy);
-        found.n_pairs = head_pairs(found.similarity.similarity, heads, found.pairs, most);
-        ck_assert(similarity_answer_bytes(request, heads, NULL, &longest));
+        found.n_pairs = head_pairs(found.similarity.similarity, 1, heads, found.pairs, most);
+        ck_assert(similarity_answer_bytes(request, &extent, NULL, &longest));
         ck_assert(similarity_answer_encode(request, &found, NULL, NULL, &text, error));
         ck_assert_uint_le(text.length, longest);
         json_error_t fault;

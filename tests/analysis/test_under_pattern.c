@@ -116,7 +116,7 @@ static double *compare(const struct forward_input *rule, const struct scene *s, 
     struct head_maps maps = {.rule = rule, .weights = s->weights, .num_heads = HEADS};
     struct arena prepared = {0}, arena = {0};
     double *numbers = malloc((HEADS * HEADS + 3) * sizeof *numbers);
-    struct head_similarity found = {.similarity = numbers};
+    struct head_similarity found = {.similarity = numbers, .diversity = numbers + HEADS * HEADS};
     struct error error;
     size_t bytes;
     ck_assert(head_maps_bytes(&maps, &bytes) && arena_reserve(&prepared, bytes));
@@ -125,7 +125,6 @@ static double *compare(const struct forward_input *rule, const struct scene *s, 
     arena.capacity = bytes;
     ck_assert_msg(head_similarity_run(&question, &maps, NULL, 1, parallel, &arena, &found, &error), "%s",
                   error.message);
-    numbers[HEADS * HEADS] = found.diversity;
     numbers[HEADS * HEADS + 1] = (double)found.n_rows;
     numbers[HEADS * HEADS + 2] = (double)found.n_excluded;
     arena_free(&arena);

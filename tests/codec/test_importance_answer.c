@@ -16,7 +16,8 @@ static struct prune_step plan[HEADS] = {{2, 1e-300}, {0, 0.30000000000000004}, {
 /* Encoded within the bytes that were predicted, and parsed. */
 static json_t *encode(const struct importance_request *request, const char *weights)
 {
-    const struct importance importance = {.importance = values, .plan = plan, .n_rows = 11, .n_excluded = 2};
+    const struct importance_found found = {
+        .num_heads = HEADS, .importance = {.importance = values, .plan = plan, .n_rows = 11, .n_excluded = 2}};
     struct text text, grown = {0};
     struct error error;
     size_t most;
@@ -24,8 +25,8 @@ static json_t *encode(const struct importance_request *request, const char *weig
     ck_assert(importance_answer_bytes(request, HEADS, weights, &most));
     char *buffer = malloc(most); /* so that a sanitizer sees a write behind the end */
     text_init_fixed(&text, buffer, most);
-    ck_assert(importance_answer_encode(request, HEADS, &importance, weights, "abc", &text, &error));
-    ck_assert(importance_answer_encode(request, HEADS, &importance, weights, "abc", &grown, &error));
+    ck_assert(importance_answer_encode(request, &found, weights, "abc", &text, &error));
+    ck_assert(importance_answer_encode(request, &found, weights, "abc", &grown, &error));
     ck_assert_uint_eq(text.length, grown.length);
     ck_assert_mem_eq(text.data, grown.data, grown.length);
     text_free(&grown);
@@ -97,7 +98,9 @@ START_TEST(predicted_bytes)
         all[i] = -2.2250738585072014e-308;
         steps[i] = (struct prune_step){SIZE_MAX, -2.2250738585072014e-308};
     }
-    const struct importance importance = {.importance = all, .plan = steps, .n_rows = SIZE_MAX, .n_excluded = SIZE_MAX};
+    struct importance_found found = {
+        .num_heads = MANY,
+        .importance = {.importance = all, .plan = steps, .n_rows = SIZE_MAX, .n_excluded = SIZE_MAX}};
     struct text text;
     struct error error;
     char digest[65];
@@ -107,10 +110,10 @@ START_TEST(predicted_bytes)
     ck_assert(importance_answer_bytes(&request, MANY, "\x01\x01\x01", &most));
     char *buffer = malloc(most);
     text_init_fixed(&text, buffer, most);
-    ck_assert(importance_answer_encode(&request, MANY, &importance, "\x01\x01\x01", digest, &text, &error));
+    ck_assert(importance_answer_encode(&request, &found, "\x01\x01\x01", digest, &text, &error));
     const size_t length = text.length;
     text_init_fixed(&text, buffer, length - 1);
-    ck_assert(!importance_answer_encode(&request, MANY, &importance, "\x01\x01\x01", digest, &text, &error));
+    ck_assert(!importance_answer_encode(&request, &found, "\x01\x01\x01", digest, &text, &error));
     ck_assert_int_eq(error.code, ERROR_OUT_OF_MEMORY);
     ck_assert_uint_eq(text.length, 0);
 
@@ -118,10 +121,36 @@ START_TEST(predicted_bytes)
     for (size_t heads = 0; heads < 3; heads++) {
         ck_assert(importance_answer_bytes(&request, heads, "\x01\x01\x01", &most));
         text_init_fixed(&text, buffer, most);
-        ck_assert(importance_answer_encode(&request, heads, &importance, "\x01\x01\x01", digest, &text, &error));
+        found.num_heads = heads;
+        ck_assert(importance_answer_encode(&request, &found, "\x01\x01\x01", digest, &text, &error));
     }
     free(buffer);
     ck_assert(!importance_answer_bytes(&request, SIZE_MAX / 100, "demo", &most));
+}
+END_TEST
+
+START_TEST(of_layers)
+{
+    static double two[] = {0.5, 0.25, NAN, 1};
+    static struct prune_step steps[] = {{1, 0.25}, {0, 0.75}, {0, 0.125}, {1, 0.5}};
+    const struct importance_request request = {.prune_plan = true, .has_tolerance = true, .tolerance = 0.5};
+    const struct importance_found found = {2, 2, {two, steps, 3, 1}};
+    static const char wanted[] =
+        "{\"weights\":\"m\",\"digest\":\"d\",\"method\":\"zero\",\"at\":\"layer\",\"heads\":["
+        "{\"layer\":0,\"head\":0,\"importance\":0.5},{\"layer\":0,\"head\":1,\"importance\":0.25},"
+        "{\"layer\":1,\"head\":0,\"importance\":null},{\"layer\":1,\"head\":1,\"importance\":1.0}],"
+        "\"prune_plan\":[[{\"head\":1,\"change\":0.25},{\"head\":0,\"change\":0.75}],"
+        "[{\"head\":0,\"change\":0.125},{\"head\":1,\"change\":0.5}]],\"removable\":[[1],[0,1]],"
+        "\"n_rows\":3,\"n_excluded\":1}";
+    struct text text = {0};
+    struct error error;
+    size_t most;
+    ck_assert(importance_answer_bytes(&request, 4, "m", &most));
+    ck_assert(importance_answer_encode(&request, &found, "m", "d", &text, &error));
+    ck_assert_uint_le(text.length, most);
+    ck_assert_msg(text.length == strlen(wanted) && memcmp(text.data, wanted, text.length) == 0, "%.*s",
+                  (int)text.length, text.data);
+    text_free(&text);
 }
 END_TEST
 
@@ -132,6 +161,7 @@ Suite *suite(void)
     tcase_add_test(c, everything);
     tcase_add_test(c, only_what_was_asked_for);
     tcase_add_test(c, predicted_bytes);
+    tcase_add_test(c, of_layers);
     suite_add_tcase(s, c);
     return s;
 }

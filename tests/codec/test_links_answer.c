@@ -11,8 +11,8 @@ static void expect_text(const char *members, size_t shift, const struct head_lin
 {
     struct head_link links[] = {*link};
     size_t counts[] = {1}, most;
-    const struct head_maps maps = {.num_heads = 1, .shift = shift, .n_rows = 4, .n_excluded = 1};
-    const struct head_links found = {links, counts, 1, 0};
+    const struct links_found found = {
+        .extent = {0, 1}, .links = {links, counts, 1, 0}, .shift = shift, .n_rows = 4, .n_excluded = 1};
     struct links_request request;
     struct error error;
     struct arena arena = {0};
@@ -24,7 +24,7 @@ static void expect_text(const char *members, size_t shift, const struct head_lin
         links_request_decode(&(struct request_body){BODY_JSON, body, (size_t)length}, &arena, &request, &error), "%s",
         error.message);
     ck_assert(links_answer_bytes(&request, 1, 1, NULL, &most));
-    ck_assert(links_answer_encode(&request, &maps, &found, NULL, NULL, &text, &error));
+    ck_assert(links_answer_encode(&request, &found, NULL, NULL, &text, &error));
     ck_assert_uint_le(text.length + 1, most);
     ck_assert_msg(text.length == strlen(wanted) && memcmp(text.data, wanted, text.length) == 0, "%.*s",
                   (int)text.length, text.data);

@@ -101,13 +101,14 @@ static bool run_importance(struct arena *arena, struct text *text, struct error 
                                "\"prune_plan\":true,\"tolerance\":0.30000000000000004}";
     static double importance[] = {0.1, -1e-300};
     static struct prune_step plan[] = {{1, 0.1}, {0, 1e300}};
-    const struct importance found = {.importance = importance, .plan = plan, .n_rows = 1};
+    const struct importance_found found = {.num_heads = 2,
+                                           .importance = {.importance = importance, .plan = plan, .n_rows = 1}};
     struct importance_request request;
     struct forward_input problem;
     return importance_request_decode(&(struct request_body){BODY_JSON, BODY, sizeof BODY - 1}, arena, &request,
                                      error) &&
            forward_request_check(&request.forward, &SHAPE, NULL, &problem, error) &&
-           importance_answer_encode(&request, 2, &found, "demo", "digest", text, error);
+           importance_answer_encode(&request, &found, "demo", "digest", text, error);
 }
 
 /* Maps that were posted, with every member of its own. */
@@ -120,8 +121,10 @@ static bool run_similarity(struct arena *arena, struct text *text, struct error 
     static double similarity[] = {1, 0.1, 0.1, 1}, redundancy[] = {0.1, 0.1};
     static uint32_t clusters[] = {0, 1};
     static struct head_pair pairs[] = {{0, 1, 0.1}};
+    static double diversity = 0.25;
+    static size_t n_clusters = 2;
     const struct similarity_found found = {
-        {similarity, 0.25, 1, 1}, 2, redundancy, clusters, 2, pairs, 1,
+        {similarity, &diversity, 1, 1}, {0, 2}, redundancy, clusters, &n_clusters, pairs, 1,
     };
     struct similarity_request request;
     struct forward_input rule;

@@ -5,6 +5,7 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,19 +20,20 @@ static struct head_pair pairs[] = {{2, 3, 0.3}, {0, 3, 0.1}};
 /* Encoded within the bytes that were predicted, and parsed. */
 static json_t *encode(const struct similarity_request *request, const char *weights, size_t n_pairs, double diversity)
 {
+    const struct maps_extent extent = {0, HEADS};
     const struct similarity_found found = {
-        .similarity = {.similarity = matrix, .diversity = diversity, .n_rows = 11, .n_excluded = 2},
-        .num_heads = HEADS,
+        .similarity = {.similarity = matrix, .diversity = &diversity, .n_rows = 11, .n_excluded = 2},
+        .extent = extent,
         .redundancy = redundancy,
         .clusters = clusters,
-        .n_clusters = 3,
+        .n_clusters = &(size_t){3},
         .pairs = pairs,
         .n_pairs = n_pairs};
     struct text text, grown = {0};
     struct error error;
     size_t most;
     json_error_t fault;
-    ck_assert(similarity_answer_bytes(request, HEADS, weights, &most));
+    ck_assert(similarity_answer_bytes(request, &extent, weights, &most));
     char *buffer = malloc(most); /* so that a sanitizer sees a write behind the end */
     text_init_fixed(&text, buffer, most);
     ck_assert(similarity_answer_encode(request, &found, weights, "abc", &text, &error));
@@ -58,7 +60,7 @@ START_TEST(everything)
     char id[] = "\"a\"";
     const struct similarity_request request = {
         .analysis = {.forward = {.id = id}},
-        .question = {SIMILARITY_HELLINGER, SIMILARITY_OF_ATTENTION, SIMILARITY_MEAN, true},
+        .question = {SIMILARITY_HELLINGER, SIMILARITY_OF_ATTENTION, SIMILARITY_MEAN, true, 0},
         .max_pairs = 2};
     json_t *got = encode(&request, "a \"name\"\n", 2, 0.25), *list;
     ck_assert_uint_eq(json_object_size(got), 14);
@@ -97,7 +99,7 @@ END_TEST
 START_TEST(of_posted_maps)
 {
     const struct similarity_request request = {
-        .question = {SIMILARITY_CKA, SIMILARITY_OF_OUTPUT, SIMILARITY_POOLED, true}};
+        .question = {SIMILARITY_CKA, SIMILARITY_OF_OUTPUT, SIMILARITY_POOLED, true, 0}};
     json_t *got = encode(&request, NULL, 0, NAN);
     ck_assert_uint_eq(json_object_size(got), 11);
     ck_assert_str_eq(json_string_value(json_object_get(got, "metric")), "cka");
@@ -112,28 +114,28 @@ END_TEST
 START_TEST(most_pairs)
 {
     struct similarity_request request = {.max_pairs = 100};
-    ck_assert_uint_eq(similarity_pairs_most(&request, 1), 0);
-    ck_assert_uint_eq(similarity_pairs_most(&request, 2), 1);
-    ck_assert_uint_eq(similarity_pairs_most(&request, 14), 91);
-    ck_assert_uint_eq(similarity_pairs_most(&request, 15), 100);
+    ck_assert_uint_eq(similarity_pairs_most(&request, &(struct maps_extent){0, 1}), 0);
+    ck_assert_uint_eq(similarity_pairs_most(&request, &(struct maps_extent){0, 2}), 1);
+    ck_assert_uint_eq(similarity_pairs_most(&request, &(struct maps_extent){0, 14}), 91);
+    ck_assert_uint_eq(similarity_pairs_most(&request, &(struct maps_extent){0, 15}), 100);
     request.max_pairs = SIZE_MAX;
-    ck_assert_uint_eq(similarity_pairs_most(&request, 15), 105);
-    ck_assert_uint_eq(similarity_pairs_most(&request, SIZE_MAX), SIZE_MAX);
+    ck_assert_uint_eq(similarity_pairs_most(&request, &(struct maps_extent){0, 15}), 105);
+    ck_assert_uint_eq(similarity_pairs_most(&request, &(struct maps_extent){0, SIZE_MAX}), SIZE_MAX);
     size_t bytes;
-    ck_assert(!similarity_answer_bytes(&request, SIZE_MAX / 64, NULL, &bytes));
-    ck_assert(similarity_answer_bytes(&request, 1024, NULL, &bytes));
+    ck_assert(!similarity_answer_bytes(&request, &(struct maps_extent){0, SIZE_MAX / 64}, NULL, &bytes));
+    ck_assert(similarity_answer_bytes(&request, &(struct maps_extent){0, 1024}, NULL, &bytes));
 }
 END_TEST
 
 START_TEST(too_little_room)
 {
     const struct similarity_request request = {
-        .question = {SIMILARITY_JS, SIMILARITY_OF_ATTENTION, SIMILARITY_MEAN, true}};
-    const struct similarity_found found = {.similarity = {.similarity = matrix},
-                                           .num_heads = HEADS,
+        .question = {SIMILARITY_JS, SIMILARITY_OF_ATTENTION, SIMILARITY_MEAN, true, 0}};
+    const struct similarity_found found = {.similarity = {.similarity = matrix, .diversity = &(double){0}},
+                                           .extent = {0, HEADS},
                                            .redundancy = redundancy,
                                            .clusters = clusters,
-                                           .n_clusters = 3};
+                                           .n_clusters = &(size_t){3}};
     char buffer[100];
     struct text text;
     struct error error;
@@ -145,6 +147,70 @@ START_TEST(too_little_room)
 }
 END_TEST
 
+/* Two layers of two heads: text and all. */
+START_TEST(of_layers)
+{
+    static double within[] = {1, 0.5, 0.5, 1, 1, -0.25, -0.25, 1}, across[16], best[] = {0.5, 0.5, -0.25, NAN},
+                  diversity[] = {0.125, NAN};
+    static uint32_t apart[] = {0, 0, 0, 1}, together[] = {0, 1, 0, 2};
+    static size_t n_apart[] = {1, 2}, n_together[] = {3};
+    static struct head_pair in_layers[] = {{0, 1, 0.5}, {2, 3, -0.25}}, over_layers[] = {{0, 2, 1}};
+    struct similarity_request request = {.across = SIMILARITY_ACROSS_LAYER, .max_pairs = 9};
+    const struct maps_extent extent = {2, 2};
+    struct similarity_found found = {.similarity = {within, diversity, 3, 1},
+                                     .extent = extent,
+                                     .redundancy = best,
+                                     .clusters = apart,
+                                     .n_clusters = n_apart,
+                                     .pairs = in_layers,
+                                     .n_pairs = 2};
+    static const char *const beginning = "{\"metric\":\"cosine\",\"on\":\"attention\",\"reduce\":\"pooled\",",
+                             *const heads = "\"heads\":[{\"layer\":0,\"head\":0},{\"layer\":0,\"head\":1},"
+                                            "{\"layer\":1,\"head\":0},{\"layer\":1,\"head\":1}],";
+    struct text text = {0};
+    struct error error;
+    char wanted[1024];
+    size_t most;
+    ck_assert_uint_eq(similarity_pairs_most(&request, &extent), 2);
+    ck_assert(similarity_answer_bytes(&request, &extent, NULL, &most));
+    ck_assert(similarity_answer_encode(&request, &found, NULL, NULL, &text, &error));
+    snprintf(wanted, sizeof wanted,
+             "%s\"across\":\"layer\",%s\"similarity\":[[[1.0,0.5],[0.5,1.0]],[[1.0,-0.25],[-0.25,1.0]]],"
+             "\"redundancy\":[[0.5,0.5],[-0.25,null]],\"clusters\":[[[0,1]],[[0],[1]]],\"pairs\":["
+             "{\"layer\":0,\"head_a\":0,\"head_b\":1,\"similarity\":0.5},"
+             "{\"layer\":1,\"head_a\":0,\"head_b\":1,\"similarity\":-0.25}],\"diversity\":[0.125,null],"
+             "\"n_rows\":3,\"n_excluded\":1}",
+             beginning, heads);
+    ck_assert_uint_le(text.length, most);
+    ck_assert_msg(text.length == strlen(wanted) && memcmp(text.data, wanted, text.length) == 0, "%.*s",
+                  (int)text.length, text.data);
+    text_free(&text);
+
+    request.across = SIMILARITY_ACROSS_MODEL;
+    for (size_t i = 0; i < 16; i++)
+        across[i] = i % 5 == 0 || i == 2 || i == 8;
+    found.similarity.similarity = across;
+    found.clusters = together;
+    found.n_clusters = n_together;
+    found.pairs = over_layers;
+    found.n_pairs = 1;
+    text = (struct text){0};
+    ck_assert_uint_eq(similarity_pairs_most(&request, &extent), 6);
+    ck_assert(similarity_answer_bytes(&request, &extent, NULL, &most));
+    ck_assert(similarity_answer_encode(&request, &found, NULL, NULL, &text, &error));
+    snprintf(wanted, sizeof wanted,
+             "%s\"across\":\"model\",%s\"similarity\":[[1.0,0.0,1.0,0.0],[0.0,1.0,0.0,0.0],[1.0,0.0,1.0,0.0],"
+             "[0.0,0.0,0.0,1.0]],\"redundancy\":[0.5,0.5,-0.25,null],\"clusters\":[[0,2],[1],[3]],\"pairs\":["
+             "{\"head_a\":0,\"head_b\":2,\"similarity\":1.0}],\"diversity\":[0.125,null],"
+             "\"n_rows\":3,\"n_excluded\":1}",
+             beginning, heads);
+    ck_assert_uint_le(text.length, most);
+    ck_assert_msg(text.length == strlen(wanted) && memcmp(text.data, wanted, text.length) == 0, "%.*s",
+                  (int)text.length, text.data);
+    text_free(&text);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *s = suite_create("similarity_answer");
@@ -152,6 +218,7 @@ Suite *suite(void)
     tcase_add_test(c, everything);
     tcase_add_test(c, of_posted_maps);
     tcase_add_test(c, most_pairs);
+    tcase_add_test(c, of_layers);
     tcase_add_test(c, too_little_room);
     suite_add_tcase(s, c);
     return s;

@@ -255,7 +255,7 @@ START_TEST(observers_change_no_bit)
         traffic_open(&t, 300 + seed);
         struct random random = {seed};
         struct watch watch = {.traffic = &t};
-        const struct forward_observer observer = {look, &watch};
+        const struct forward_observer observer = {.rows = look, .context = &watch};
         unsigned wanted[CASES];
         size_t order[CASES];
         struct lanes lanes;

@@ -120,7 +120,7 @@ static void run(const struct attention_layer *layer, struct watch *watch, size_t
 {
     const struct forward_input *inputs[PROBLEMS];
     struct forward_result results[PROBLEMS], *list[PROBLEMS];
-    const struct forward_observer observer = {look, watch};
+    const struct forward_observer observer = {.rows = look, .context = watch};
     struct arena arena = {0};
     struct error error;
     size_t bytes;

@@ -141,7 +141,8 @@ START_TEST(lanes_and_observers_change_no_bit)
             const bool hides_keys = !p.problem.input.self_attention && p.problem.input.mask_kind == FORWARD_MASK_KEYS;
             if (!p.problem.input.bias && !p.problem.include_heads && !hides_keys) { /* none such is observed */
                 struct shown shown = {&p.problem, &alone, 0};
-                run_observed(&p, &threads.parallel, &found, &(struct forward_observer){see_rows, &shown});
+                run_observed(&p, &threads.parallel, &found,
+                             &(struct forward_observer){.rows = see_rows, .context = &shown});
                 check_same_bits(&p.problem, &alone, &found, "observed");
                 ck_assert_uint_gt(shown.n_rows + (p.problem.input.mask != NULL), 0);
             }

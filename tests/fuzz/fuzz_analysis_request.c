@@ -31,52 +31,71 @@ static void expect_said(const struct error *error)
     check(error->code != ERROR_NONE && error->code != ERROR_OUT_OF_MEMORY && error->message[0]);
 }
 
-/* The maps, checked. False where the request is refused, or would take long. */
-static bool checked(const struct analysis_request *request, struct forward_input *rule, struct head_maps *maps)
+/* The maps of all layers, checked. False where the request is refused, or would take long. */
+static bool checked(const struct analysis_request *request, struct forward_input *rule, struct maps_extent *extent,
+                    struct head_maps *maps)
 {
     struct error error = {0};
-    struct maps_extent extent;
+    bool stray = false;
     if (!analysis_request_has_maps(request))
         return false;
-    if (!analysis_request_check_maps(request, rule, &extent, &error)) {
+    if (!analysis_request_check_maps(request, rule, extent, &error)) {
         expect_said(&error);
         return false;
     }
-    *maps = analysis_request_maps(request, rule, request->attention.data, &extent);
-    if (!head_maps_check(maps, analysis_request_tolerance(request), &parallel_serial, &error)) {
-        expect_said(&error);
-        return false;
+    *maps = analysis_request_maps(request, rule, request->attention.data, extent);
+    for (maps->layer = 0; maps->layer < size_max(extent->num_layers, 1); maps->layer++) {
+        if (!head_maps_check(maps, analysis_request_tolerance(request), &parallel_serial, &error)) {
+            expect_said(&error);
+            return false;
+        }
+        stray |= maps->stray;
     }
+    maps->stray = stray;
     return request->attention.count <= 1 << 16;
 }
 
 static void measure(const struct stats_request *request)
 {
     struct forward_input rule;
+    struct maps_extent extent;
     struct head_maps maps;
     struct arena arena = {0};
     struct error error = {0};
     struct text text = {0};
     size_t bytes, most;
-    if (!checked(&request->analysis, &rule, &maps))
+    bool measured = true;
+    if (!checked(&request->analysis, &rule, &extent, &maps))
         return;
     const struct forward_request *forward = &request->analysis.forward;
-    const size_t heads = forward->include_heads ? forward->n_include_heads : maps.num_heads;
-    const size_t positions = heads * rule.batch * rule.query_length;
+    const size_t heads = forward->include_heads ? forward->n_include_heads : maps.num_heads,
+                 layers = size_max(extent.num_layers, 1), entries = layers * heads;
+    const size_t positions = rule.batch * rule.query_length;
     struct stats_found found = {
         .rule = &rule,
+        .num_layers = extent.num_layers,
         .n_heads = heads,
-        .statistics = {calloc(heads * HEAD_STATISTIC_COUNT, sizeof(struct ratio_sums)),
-                       calloc(heads, sizeof(struct head_peaks)), request->per_position ? calloc(positions, 4) : NULL,
-                       request->per_position ? calloc(positions, 4) : NULL},
+        .statistics = {calloc(entries * HEAD_STATISTIC_COUNT, sizeof(struct ratio_sums)),
+                       calloc(entries, sizeof(struct head_peaks)),
+                       request->per_position ? calloc(entries * positions, 4) : NULL,
+                       request->per_position ? calloc(entries * positions, 4) : NULL},
     };
-    check(head_statistics_scratch_bytes(&maps, heads, 1, &bytes) && arena_reserve(&arena, bytes));
-    if (head_statistics_run(&maps, forward->include_heads, heads, &parallel_serial, &arena, &found.statistics,
-                            &error)) {
+    for (size_t layer = 0; layer < layers && measured; layer++) {
+        const size_t first = layer * heads;
+        const struct head_statistics *all = &found.statistics;
+        struct head_statistics one = {all->means + first * HEAD_STATISTIC_COUNT, all->peaks + first,
+                                      request->per_position ? all->entropy_per_position + first * positions : NULL,
+                                      request->per_position ? all->distance_per_position + first * positions : NULL};
+        maps.layer = layer;
+        check(head_statistics_scratch_bytes(&maps, heads, 1, &bytes) && arena_reserve(&arena, bytes));
+        measured = head_statistics_run(&maps, forward->include_heads, heads, &parallel_serial, &arena, &one, &error);
+        arena_free(&arena);
+    }
+    if (measured) {
         found.n_rows = maps.n_rows;
         found.n_excluded = maps.n_excluded;
         found.aligned = maps.aligned;
-        check(stats_answer_bytes(request, &rule, heads, "name", &most));
+        check(stats_answer_bytes(request, &rule, entries, "name", &most));
         check(stats_answer_encode(request, &found, "name", "digest", &text, &error));
         expect_json(&text, most);
     } else {
@@ -86,37 +105,47 @@ static void measure(const struct stats_request *request)
     free(found.statistics.peaks);
     free(found.statistics.entropy_per_position);
     free(found.statistics.distance_per_position);
-    arena_free(&arena);
 }
 
 static void link_up(const struct links_request *request)
 {
     struct forward_input rule;
+    struct links_found found = {0};
     struct head_maps maps;
     struct arena arena = {0};
     struct error error = {0};
     struct text text = {0};
     size_t bytes, most;
-    if (!checked(&request->analysis, &rule, &maps))
+    bool linked = true;
+    if (!checked(&request->analysis, &rule, &found.extent, &maps))
         return;
     if (!links_request_check_tokens(request, &rule, &error)) {
         expect_said(&error);
         return;
     }
-    struct head_links links = {.top_k = size_min(request->top_k, 100), .min_weight = (float)request->min_weight};
-    links.links = calloc(maps.num_heads * links.top_k, sizeof *links.links);
-    links.counts = calloc(maps.num_heads, sizeof *links.counts);
-    check(head_links_scratch_bytes(&maps, 1, &bytes) && arena_reserve(&arena, bytes));
-    if (head_links_run(&maps, &parallel_serial, &arena, &links, &error)) {
-        check(links_answer_bytes(request, maps.num_heads, links.top_k, NULL, &most));
-        check(links_answer_encode(request, &maps, &links, NULL, NULL, &text, &error));
+    const size_t layers = size_max(found.extent.num_layers, 1), entries = layers * maps.num_heads;
+    found.links = (struct head_links){.top_k = size_min(request->top_k, 100), .min_weight = (float)request->min_weight};
+    found.links.links = calloc(entries * found.links.top_k, sizeof *found.links.links);
+    found.links.counts = calloc(entries, sizeof *found.links.counts);
+    for (size_t layer = 0; layer < layers && linked; layer++) {
+        struct head_links one = found.links;
+        one.links += layer * maps.num_heads * one.top_k;
+        one.counts += layer * maps.num_heads;
+        maps.layer = layer;
+        check(head_links_scratch_bytes(&maps, 1, &bytes) && arena_reserve(&arena, bytes));
+        linked = head_links_run(&maps, &parallel_serial, &arena, &one, &error);
+        arena_free(&arena);
+    }
+    if (linked) {
+        found.shift = maps.shift;
+        check(links_answer_bytes(request, entries, found.links.top_k, NULL, &most));
+        check(links_answer_encode(request, &found, NULL, NULL, &text, &error));
         expect_json(&text, most);
     } else {
         expect_said(&error);
     }
-    free(links.links);
-    free(links.counts);
-    arena_free(&arena);
+    free(found.links.links);
+    free(found.links.counts);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -2,6 +2,7 @@
  * memory of the size that was promised to suffice, checked, and, where they hold maps, compared and answered. The
  * answer is JSON to jansson too, and no longer than was predicted. */
 #include "analysis/head_maps_check.h"
+#include "analysis/layer_similarity.h"
 #include "base/isa.h"
 #include "codec/similarity_answer.h"
 #include "forward_touch.h"
@@ -35,7 +36,7 @@ static void answer(const struct similarity_request *request, const struct simila
     struct text text = {0};
     struct error error = {0};
     size_t most;
-    check(similarity_answer_bytes(request, found->num_heads, "name", &most));
+    check(similarity_answer_bytes(request, &found->extent, "name", &most));
     check(similarity_answer_encode(request, found, "name", "digest", &text, &error) && text.length <= most);
     json_t *root =
         json_loadb(text.data, text.length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
@@ -44,42 +45,79 @@ static void answer(const struct similarity_request *request, const struct simila
     text_free(&text);
 }
 
-/* The maps are prepared. */
-static void compare(const struct similarity_request *request, const struct head_maps *maps)
+/* Fills the matrices, the maps of each layer being prepared. */
+static bool fill(const struct similarity_request *request, const struct head_maps *maps, struct similarity_found *found,
+                 struct error *error)
 {
-    const size_t heads = maps->num_heads, pairs = size_min(similarity_pairs_most(request, heads), 4096);
-    struct similarity_found found = {.similarity = {.similarity = calloc(heads * heads, sizeof(double))},
-                                     .num_heads = heads,
-                                     .redundancy = calloc(heads, sizeof(double)),
-                                     .clusters = calloc(heads, sizeof(uint32_t)),
-                                     .pairs = calloc(pairs + 1, sizeof(struct head_pair))};
+    const size_t heads = found->extent.num_heads, layers = size_max(found->extent.num_layers, 1);
+    struct head_similarity *all = &found->similarity;
     struct arena scratch = {0};
-    struct error error = {0};
     size_t bytes;
-    check(head_similarity_bytes(&request->question, maps, 0, 1, &bytes) && arena_reserve(&scratch, bytes));
-    if (head_similarity_run(&request->question, maps, NULL, 0, &parallel_serial, &scratch, &found.similarity, &error)) {
-        check_matrix(found.similarity.similarity, heads);
-        found.n_clusters = head_clusters(found.similarity.similarity, heads, request->threshold, found.clusters);
-        head_redundancy(found.similarity.similarity, heads, found.redundancy);
-        found.n_pairs = head_pairs(found.similarity.similarity, heads, found.pairs, pairs);
+    bool filled = true;
+    if (found->extent.num_layers && request->across == SIMILARITY_ACROSS_MODEL) {
+        check(layer_similarity_bytes(&request->question, maps, layers, 0, 1, &bytes) && arena_reserve(&scratch, bytes));
+        filled =
+            layer_similarity_run(&request->question, maps, layers, NULL, 0, &parallel_serial, &scratch, all, error);
+        check(scratch.used <= bytes);
+        arena_free(&scratch);
+        return filled;
+    }
+    for (size_t layer = 0; layer < layers && filled; layer++) {
+        struct head_similarity one = {.similarity = all->similarity + layer * heads * heads,
+                                      .diversity = all->diversity + layer};
+        check(head_similarity_bytes(&request->question, &maps[layer], 0, 1, &bytes) && arena_reserve(&scratch, bytes));
+        filled =
+            head_similarity_run(&request->question, &maps[layer], NULL, 0, &parallel_serial, &scratch, &one, error);
+        arena_free(&scratch);
+    }
+    return filled;
+}
+
+static void compare(const struct similarity_request *request, const struct head_maps *maps,
+                    const struct maps_extent *extent)
+{
+    const struct similarity_blocks_of blocks = similarity_blocks_compared(request, extent);
+    const size_t pairs = size_min(similarity_pairs_most(request, extent), 4096), all = blocks.count * blocks.heads;
+    struct similarity_found found = {.similarity = {.similarity = calloc(all * blocks.heads, sizeof(double)),
+                                                    .diversity = calloc(all, sizeof(double))},
+                                     .extent = *extent,
+                                     .redundancy = calloc(all, sizeof(double)),
+                                     .clusters = calloc(all, sizeof(uint32_t)),
+                                     .n_clusters = calloc(blocks.count, sizeof(size_t)),
+                                     .pairs = calloc(pairs + 1, sizeof(struct head_pair))};
+    struct error error = {0};
+    if (fill(request, maps, &found, &error)) {
+        for (size_t block = 0; block < blocks.count; block++) {
+            const double *matrix = found.similarity.similarity + block * blocks.heads * blocks.heads;
+            check_matrix(matrix, blocks.heads);
+            found.n_clusters[block] =
+                head_clusters(matrix, blocks.heads, request->threshold, found.clusters + block * blocks.heads);
+            head_redundancy(matrix, blocks.heads, found.redundancy + block * blocks.heads);
+        }
+        found.n_pairs = head_pairs(found.similarity.similarity, blocks.count, blocks.heads, found.pairs, pairs);
         answer(request, &found);
     } else {
         expect_said(&error);
     }
     free(found.similarity.similarity);
+    free(found.similarity.diversity);
     free(found.redundancy);
     free(found.clusters);
+    free(found.n_clusters);
     free(found.pairs);
-    arena_free(&scratch);
 }
+
+#define LAYERS_MOST 16
 
 static void check_and_compare(const struct similarity_request *request)
 {
     const struct analysis_request *analysis = &request->analysis;
     struct forward_input rule;
-    struct arena prepared = {0};
-    struct error error = {0};
     struct maps_extent extent;
+    struct head_maps layers[LAYERS_MOST];
+    struct arena prepared[LAYERS_MOST] = {{0}};
+    struct error error = {0};
+    bool right = true, stray = false;
     size_t bytes;
     if (!analysis_request_has_maps(analysis))
         return;
@@ -88,19 +126,26 @@ static void check_and_compare(const struct similarity_request *request)
         expect_said(&error);
         return;
     }
-    struct head_maps maps = analysis_request_maps(analysis, &rule, analysis->attention.data, &extent);
-    if (!head_maps_check(&maps, analysis_request_tolerance(analysis), &parallel_serial, &error)) {
-        expect_said(&error);
-        return;
-    }
-    if (analysis->attention.count > 1 << 16 || extent.num_heads > 256)
+    const size_t count = size_max(extent.num_layers, 1);
+    if (analysis->attention.count > 1 << 16 || count > LAYERS_MOST || count * extent.num_heads > 256)
         return; /* would take long */
-    check(head_maps_bytes(&maps, &bytes) && arena_reserve(&prepared, bytes));
-    if (head_maps_prepare(&maps, &prepared, &error))
-        compare(request, &maps);
+    for (size_t layer = 0; layer < count && right; layer++) {
+        layers[layer] = analysis_request_maps(analysis, &rule, analysis->attention.data, &extent);
+        layers[layer].layer = layer;
+        right = head_maps_check(&layers[layer], analysis_request_tolerance(analysis), &parallel_serial, &error);
+        stray |= layers[layer].stray;
+    }
+    for (size_t layer = 0; layer < count && right; layer++) {
+        layers[layer].stray = stray;
+        check(head_maps_bytes(&layers[layer], &bytes) && arena_reserve(&prepared[layer], bytes));
+        right = head_maps_prepare(&layers[layer], &prepared[layer], &error);
+    }
+    if (right)
+        compare(request, layers, &extent);
     else
         expect_said(&error);
-    arena_free(&prepared);
+    for (size_t layer = 0; layer < LAYERS_MOST; layer++)
+        arena_free(&prepared[layer]);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
