@@ -5,6 +5,7 @@
 #include "analysis/scored_rows.h"
 #include "base/arena_pieces.h"
 #include "base/size.h"
+#include "engine/split.h"
 
 #include <float.h>
 #include <math.h>
@@ -25,7 +26,8 @@ struct run {
     float *masks;    /* [together, num_layers, num_heads] */
     float *outputs;  /* [together, B, T, d_model] */
     uint8_t *scored; /* [B, T] by the last layer */
-    char *reader;
+    char *readers;   /* [lanes][reader_bytes] */
+    size_t reader_bytes;
     struct forward_input inputs[MODEL_MOST_INPUTS];
     struct forward_result results[MODEL_MOST_INPUTS];
     const struct forward_input *input_list[MODEL_MOST_INPUTS]; /* pointers to these */
@@ -66,22 +68,21 @@ static struct forward_input last_layer(const struct model_shape *shape, const st
     return model_layer_input(shape, shape->num_layers - 1, input, rules);
 }
 
-static bool take_pieces(const struct model_shape *shape, const struct forward_input *input, struct run *run,
-                        struct arena *arena, size_t *bytes)
+static bool take_pieces(const struct model_shape *shape, const struct forward_input *input, unsigned lanes,
+                        struct run *run, struct arena *arena, size_t *bytes)
 {
     const size_t rows = input->batch * input->query_length, d_model = shape->attention.d_model;
     struct attention_rules rules;
     const struct forward_input last = last_layer(shape, input, &rules);
-    size_t reader;
     run->together = heads_together(shape, input);
-    if (!allowed_reader_bytes(&last, &reader))
+    if (!allowed_reader_bytes(&last, &run->reader_bytes))
         return false;
     const struct arena_piece pieces[] = {
         {&run->state, {rows, d_model, 1, 1}, sizeof(float), true},
         {&run->masks, {run->together, shape->num_layers, shape->attention.num_heads, 1}, sizeof(float), true},
         {&run->outputs, {run->together, rows, d_model, 1}, sizeof(float), true},
         {&run->scored, {rows, 1, 1, 1}, 1, true},
-        {&run->reader, {reader, 1, 1, 1}, 1, reader > 0},
+        {&run->readers, {lanes, run->reader_bytes, 1, 1}, 1, run->reader_bytes > 0},
     };
     return arena_pieces(pieces, sizeof pieces / sizeof *pieces, arena, bytes);
 }
@@ -95,7 +96,7 @@ bool model_importance_bytes(const struct model_shape *shape, const struct forwar
     size_t forward, own = 0;
     for (size_t i = 0; i < MODEL_MOST_INPUTS; i++)
         inputs[i] = &from;
-    return take_pieces(shape, input, &none, NULL, &own) &&
+    return take_pieces(shape, input, lanes, &none, NULL, &own) &&
            model_scratch_bytes(shape, inputs, none.together, lanes, &forward) && size_add(own, forward, bytes);
 }
 
@@ -199,10 +200,12 @@ bool model_importance_run(const struct model *model, const struct forward_input 
     struct attention_rules rules;
     const struct forward_input last = last_layer(shape, input, &rules);
     size_t bytes = 0;
-    if (!take_pieces(shape, input, &run, arena, &bytes))
+    if (!take_pieces(shape, input, parallel->lanes, &run, arena, &bytes))
         return error_out_of_memory(error);
-    struct allowed_reader reader = allowed_reader_init(&last, run.reader);
-    importance->n_rows = scored_rows(&reader, run.scored);
+    struct work work = {.parallel = parallel};
+    if (!scored_rows(&last, run.readers, run.reader_bytes, &work, run.scored, &importance->n_rows))
+        return error_set(error, ERROR_CLIENT_GONE,
+                         "The computation was cancelled: nobody waits for its result any more.");
     importance->n_excluded = input->batch * input->query_length - importance->n_rows;
     const double y_squares = squares_of(&run, result->output, NULL);
     if (!isfinite(y_squares))

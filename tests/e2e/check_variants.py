@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Attention under rules, and models of many layers, from outside: positions, patterns, low rank, a dynamic number of heads, dropout, compare. usage: check_variants.py
+"""Attention under rules, and models of many layers, from outside: positions, patterns, low rank, a dynamic number of heads, dropout,
+compare; statistics, similarity, importance and rollout of layers. usage: check_variants.py
 BINARY GOLDEN [SANITIZER]
 
 Golden answers within their tolerance, on every instruction set of this processor; the same bits as base64 and as safetensors, and a
@@ -21,9 +22,9 @@ import threading
 sys.dont_write_bytecode = True
 from attnd_process import Attnd  # noqa: E402
 
-FORWARD, STATS, IMPORTANCE = "/v1/forward", "/v1/heads/stats", "/v1/heads/importance"
+FORWARD, STATS, IMPORTANCE, ROLLOUT = "/v1/forward", "/v1/heads/stats", "/v1/heads/importance", "/v1/heads/rollout"
 CONFIG, KIND = "check-config", "application/x-safetensors"
-TENSORS = ("input", "query", "key", "value", "attention_mask", "bias", "head_mask", "inputs_embeds", "pixel_values")
+TENSORS = ("input", "query", "key", "value", "attention_mask", "bias", "head_mask", "inputs_embeds", "pixel_values", "attention")
 INTEGERS = ("position_ids", "input_ids", "token_type_ids")
 CODES = {"F32": "f", "U8": "B", "I32": "i", "I64": "q", "BOOL": "?"}
 TOLERANCE = 2e-5
@@ -196,9 +197,9 @@ def right_answer(place, case, status, answer):
 
 
 def forms_of(case):
-    """A forward answers in three forms; the analyses answer in JSON, and are asked in any."""
+    """A forward and a rollout answer in three forms; the other analyses answer in JSON, and are asked in any."""
     names = ["json"]
-    if case.route == FORWARD:
+    if case.route in (FORWARD, ROLLOUT):
         names.append("base64")
     return names + ["safetensors"]
 
