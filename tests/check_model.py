@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every statistic, similarity, importance and rule of the code must have a row in a table of its part of docs/MODEL.md, with a formula, a range or cost, and
+"""Every statistic, similarity, importance, fusion of heads and rule of the code must have a row in a table of its part of docs/MODEL.md, with a formula, a range or cost, and
 a source, and every work that is cited there a line in its list of sources, and the other way round. usage: check_model.py ROOT"""
 import os
 import re
@@ -9,6 +9,7 @@ import sys
 LISTS = [("Statistics of heads", "src/analysis/row_statistics.h", r'X\(STATISTIC_\w+, *"(\w+)"'),
          ("Similarity of heads", "src/analysis/head_similarity.h", r'X\(SIMILARITY_\w+, *"(\w+)"'),
          ("Importance of heads", "src/analysis/importance.h", r'X\(IMPORTANCE_\w+, *"(\w+)"'),
+         ("Rollout over layers", "src/analysis/rollout.h", r'X\(ROLLOUT_\w+, *"(\w+)"'),
          ("Positions", "src/engine/rules.h", r'X\(POSITION_\w+, *"(\w+)"'), ("Patterns", "src/engine/rules.h", r'X\(PATTERN_\w+, *"(\w+)"'),
          ("Low rank", "src/engine/rules.h", r'X\(LOW_RANK_\w+, *"(\w+)"'),
          ("A dynamic number of heads", "src/engine/rules.h", r'X\(KEEP_BY_\w+, *"(\w+)"')]
