@@ -40,7 +40,7 @@ static void add(struct config *config, const char *item, size_t length, const ch
                                  .required = true,
                                  .path = strndup(equals + 1, (size_t)(item + length - equals - 1)),
                                  .given_by = given_by};
-    if (!set.name || !set.path || !grow(config)) {
+    if (!set.name || !set.path) {
         faults->out_of_memory = true;
     } else if (!weights_entry_is_name(set.name)) {
         faults_add(faults, given_by, 0, NULL,
@@ -48,6 +48,8 @@ static void add(struct config *config, const char *item, size_t length, const ch
                    WEIGHTS_NAME_BYTES, shown);
     } else if (is_taken(config, set.name)) {
         faults_add(faults, given_by, 0, NULL, "the name \"%s\" is taken by another weight set", set.name);
+    } else if (!grow(config)) {
+        faults->out_of_memory = true;
     } else {
         config->weights[config->weights_count++] = set;
         return;

@@ -38,7 +38,9 @@ static size_t fail_each(const char *text, size_t faults_without_failure)
 
     size_t n = 0;
     for (bool failed = true; failed;) {
-        struct config_flags flags = {.file = file, .listen = listen, .listen_count = 1};
+        static const char *const models[] = {"m=folder"};
+        struct config_flags flags = {
+            .file = file, .listen = listen, .listen_count = 1, .models = models, .model_count = 1};
         struct config config;
         struct faults faults = {0}, warnings = {0};
         fail_alloc_at(++n);
