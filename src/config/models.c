@@ -1,6 +1,7 @@
 /* An item becomes an entry of source huggingface, as if it stood behind those of the file. One thread. */
 #include "config/models.h"
 
+#include "base/text.h"
 #include "config/excerpt.h"
 #include "config/weights_entry.h"
 #include "config/weights_keys.h"
@@ -35,10 +36,10 @@ static void add(struct config *config, const char *item, size_t length, const ch
                    "expected NAME=PATH, the name of the set and the model's folder, got \"%s\"", shown);
         return;
     }
-    struct weights_config set = {.name = strndup(item, (size_t)(equals - item)),
+    struct weights_config set = {.name = text_copy(item, (size_t)(equals - item)),
                                  .source = WEIGHTS_HUGGINGFACE,
                                  .required = true,
-                                 .path = strndup(equals + 1, (size_t)(item + length - equals - 1)),
+                                 .path = text_copy(equals + 1, (size_t)(item + length - equals - 1)),
                                  .given_by = given_by};
     if (!set.name || !set.path) {
         faults->out_of_memory = true;

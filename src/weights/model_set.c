@@ -2,6 +2,7 @@
 #include "weights/model_set.h"
 
 #include "base/size.h"
+#include "base/text.h"
 #include "weights/blocks_source.h"
 #include "weights/digest.h"
 #include "weights/huggingface_source.h"
@@ -93,7 +94,7 @@ static bool list_unused(struct model_source *source, const struct set_rules *rul
         return false;
     if (source->unused.length == 0)
         return true;
-    *unused = strndup(source->unused.data, source->unused.length);
+    *unused = text_copy(source->unused.data, source->unused.length);
     return *unused || error_out_of_memory(error);
 }
 
