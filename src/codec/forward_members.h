@@ -19,10 +19,6 @@ struct forward_decoding {
     TENSOR(query)                  \
     TENSOR(key)                    \
     TENSOR(value)                  \
-    TENSOR(input_ids)              \
-    TENSOR(token_type_ids)         \
-    TENSOR(inputs_embeds)          \
-    TENSOR(pixel_values)           \
     TENSOR(bias)                   \
     TENSOR(head_mask)              \
     TENSOR(attention_mask)         \
@@ -32,7 +28,11 @@ struct forward_decoding {
     X(pattern)                     \
     X(low_rank)                    \
     X(keep_heads)                  \
-    X(dropout)
+    X(dropout)                     \
+    TENSOR(input_ids)              \
+    TENSOR(token_type_ids)         \
+    TENSOR(inputs_embeds)          \
+    TENSOR(pixel_values)
 
 #define FORWARD_READ_JSON(member) bool forward_read_##member(struct json_reader *r, void *context, struct error *error);
 #define FORWARD_READ_BOTH(member)                                                                    \
