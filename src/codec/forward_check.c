@@ -207,14 +207,15 @@ bool forward_check_include_layers(const struct forward_request *request, size_t 
                          error);
 }
 
-/* What a bare layer does not return. */
-static bool check_return(const struct forward_request *request, const struct model_shape *model, struct error *error)
+/* What goes through layers is one sequence, and is projected by them. */
+static bool check_return(const struct forward_request *request, const struct attention_shape *shape,
+                         const struct forward_input *problem, struct error *error)
 {
-    if (model || !(request->returned & RETURN_HIDDEN_STATES))
+    if (!(request->returned & RETURN_HIDDEN_STATES) || (problem->self_attention && shape->projected))
         return true;
-    return error_set_at(error, ERROR_INVALID, "/return",
-                        "hidden_states are of weights with layers; of these, which are a bare attention, they would be "
-                        "input and output");
+    return error_set_at(error, ERROR_INVALID, "/return", "hidden_states are what goes through layers; %s",
+                        shape->projected ? "queries and keys of their own do not: send input"
+                                         : "of these weights, which have no projections, they are input and output");
 }
 
 bool forward_request_check(const struct forward_request *request, const struct attention_shape *shape,
@@ -230,7 +231,7 @@ bool forward_request_check(const struct forward_request *request, const struct a
         !forward_check_rows(request, model, &made, error) ||
         !forward_check_include_heads(request, shape->num_heads, error) ||
         !forward_check_include_layers(request, size_max(made.num_layers, 1), error) ||
-        !check_return(request, model, error))
+        !check_return(request, shape, &made, error))
         return false;
     *problem = made;
     return true;

@@ -72,7 +72,7 @@ size_t returned_list(const struct forward_request *request, const struct attenti
     if (returned & RETURN_VALUE)
         add(&listing, RETURN_VALUE_INDEX, "value", from->value, layers, (const size_t[]){heads, keys, shape->d_v});
     if (returned & RETURN_HIDDEN_STATES)
-        add(&listing, RETURN_HIDDEN_STATES_INDEX, "hidden_states", from->hidden_states, problem->num_layers + 1,
+        add(&listing, RETURN_HIDDEN_STATES_INDEX, "hidden_states", from->hidden_states, size_max(problem->num_layers, 1) + 1,
             (const size_t[]){queries, shape->d_model, 0});
     if (rules && rules->keep_heads.kind != KEEP_ALL_HEADS)
         add(&listing, RETURNED_HEADS_USED, "heads_used", NULL, all_layers, (const size_t[]){heads, 0, 0})->flags =

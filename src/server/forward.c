@@ -76,7 +76,7 @@ bool forward_reserve(struct forward_job *job, struct error *error)
         [RETURN_KEY_INDEX] = {&result->key, {planes, shape->num_heads, in->key_length, shape->d_k}},
         [RETURN_VALUE_INDEX] = {&result->value, {planes, shape->num_heads, in->key_length, shape->d_v}},
         [RETURN_HIDDEN_STATES_INDEX] = {&result->hidden_states,
-                                        {in->batch, in->num_layers + 1, in->query_length, shape->d_model}},
+                                        {in->batch, all_layers + 1, in->query_length, shape->d_model}},
         [RESULT_OUTPUT_STD] = {&result->output_std,
                                {in->batch, in->query_length, shape->d_model, 1},
                                sizeof(float),
@@ -93,8 +93,8 @@ bool forward_reserve(struct forward_job *job, struct error *error)
     if (in->num_layers) {
         result->n_layers = layers;
         result->include_layers = job->asked->include_layers;
-        result->n_states = in->num_layers + 1;
     }
+    result->n_states = all_layers + 1;
     if (!arena_pieces(buffers, RESULT_COUNT, NULL, &bytes))
         return error_set(error, ERROR_TOO_LARGE, "the answer's tensors are larger than any memory");
     return forward_job_take_results(job, bytes, error) && arena_pieces(buffers, RESULT_COUNT, &job->results, &bytes);

@@ -2,6 +2,7 @@
 #include "server/forward_job.h"
 
 #include "base/size.h"
+#include "engine/bare_model.h"
 #include "engine/model_compare.h"
 #include "server/forward_batch.h"
 
@@ -66,6 +67,8 @@ static bool run_forward(struct forward_job *const *jobs, size_t count, bool obse
     struct forward_result *results[FORWARD_BATCH_JOBS];
     struct live_sums *sums[FORWARD_BATCH_JOBS];
     struct forward_scratch scratch;
+    /* Such a job is alone. */
+    const bool states = jobs[0]->result.hidden_states != NULL;
     size_t observing = 0;
     bool computed;
     for (size_t i = 0; i < count; i++) {
@@ -75,7 +78,7 @@ static bool run_forward(struct forward_job *const *jobs, size_t count, bool obse
         sums[i] = &jobs[i]->live.sums;
     }
     const bool counted =
-        forward_scratch_bytes(shape, inputs, count, parallel->lanes, &scratch.bytes) &&
+        (states ? bare_model_bytes : forward_scratch_bytes)(shape, inputs, count, parallel->lanes, &scratch.bytes) &&
         (!observed || live_observer_bytes(shape->num_heads, inputs, count, parallel->lanes, &observing)) &&
         size_add(scratch.bytes, observing, &scratch.bytes);
     if (!forward_job_take_scratch(jobs[0], counted, &scratch, error))
@@ -84,10 +87,12 @@ static bool run_forward(struct forward_job *const *jobs, size_t count, bool obse
         struct live_observer *observer =
             live_observer_create(shape->num_heads, inputs, count, parallel->lanes, sums, &scratch.arena, error);
         const struct forward_observer interface = live_observer_interface(observer);
-        computed = observer &&
-                   forward_run_observed(layer, inputs, results, count, &interface, parallel, &scratch.arena, error);
+        computed = observer && (states ? bare_model_run : forward_run_observed)(
+                                   layer, inputs, results, count, &interface, parallel, &scratch.arena, error);
         if (computed)
             live_feed_take(jobs, count, observer);
+    } else if (states) {
+        computed = bare_model_run(layer, inputs, results, count, NULL, parallel, &scratch.arena, error);
     } else {
         computed = forward_run(layer, inputs, results, count, parallel, &scratch.arena, error);
     }
@@ -124,8 +129,9 @@ bool forward_job_run_forward(struct forward_job *const *jobs, size_t count, cons
         return jobs[0]->asked->compare ? run_model_compared(jobs[0], parallel, error)
                                        : run_model(jobs, count, NULL, parallel, error);
     const bool observed = live_feed_choose(jobs, count);
-    if (jobs[0]->asked->compare)
-        return run_compared(jobs[0], parallel, error);
+    if (jobs[0]->asked->compare) /* which knows nothing of hidden states */
+        return (!jobs[0]->result.hidden_states || run_forward(jobs, 1, false, parallel, error)) &&
+               run_compared(jobs[0], parallel, error);
     if (observed) {
         if (run_forward(jobs, count, true, parallel, error))
             return true;

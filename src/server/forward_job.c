@@ -287,11 +287,13 @@ double forward_job_expected_flop(const struct forward_job *job)
            FLOP_PER_WEIGHT_BYTE * (double)weight_bytes;
 }
 
-/* What is computed together has one weight set, and the same rules: the set's own; of a model, tokens to embed or none.
- * NULL: it is computed alone. */
+/* What is computed together has one weight set, and the same rules: the set's own; of a model, tokens to embed or none. A
+ * bare layer's hidden states are made another way. NULL: it is computed alone. */
 static const void *batch_key_of(const struct forward_job *job)
 {
     if (job->asked->rules || job->asked->compare)
+        return NULL;
+    if (!job->set->model && job->asked->returned & RETURN_HIDDEN_STATES)
         return NULL;
     if (job->input.embedding)
         return job->importance ? NULL : &job->set->model;

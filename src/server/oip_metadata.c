@@ -93,7 +93,7 @@ static void list_outputs(const struct weight_set *set, struct listing *listing)
     list(listing, of_heads(set, "value", "FP32", d_v));
     list(listing, of_heads(set, "attention_keys", "INT32", ANY));
     list(listing, of_heads(set, "attention_weights", "FP32", ANY));
-    if (set->model)
+    if (set->shape.projected)
         list(listing, (struct listed_tensor){"hidden_states", "FP32", 4, {ANY, states, ANY, d_model}, false});
 }
 

@@ -155,7 +155,7 @@ static const struct {
     {BARE, "{\"input_ids\":[1]}", "/input_ids", "input"},
     {BARE, "{\"input\":[" T4 "],\"include_layers\":[1]}", "/include_layers/0", "1 0"},
     {BARE, "{\"input\":[" T4 "],\"head_mask\":[[1,1,1]]}", "/head_mask", "1 3"},
-    {BARE, "{\"input\":[" T4 "],\"return\":[\"hidden_states\"]}", "/return", "hidden_states"},
+    {BARE, "{\"query\":[" T4 "],\"key\":[" T4 "],\"return\":[\"hidden_states\"]}", "/return", "hidden_states input"},
     /* Rules against those of a layer. */
     {CAUSAL, "{\"input\":[" T4 "," T4 "],\"low_rank\":{\"kind\":\"nystrom\",\"landmarks\":1}}", "/low_rank", "causal"},
     {BERT, "{\"input_ids\":[1,2,3],\"position\":{\"kind\":\"learned\",\"P\":[" T4 "," T4 "]}}", "/input_ids", "2"},

@@ -69,10 +69,10 @@ START_TEST(one_layer_has_no_axis)
 {
     struct forward_request request = {.returned = ALL};
     struct forward_input problem = SEQUENCES;
-    problem.num_layers = 1;
-    expect_list(&request, &problem,
-                "output [11, 13, 7]; attention [11, 5, 13, 13]; heads [11, 5, 13, 2]; query [11, 5, 13, 3]; "
-                "key [11, 5, 13, 3]; value [11, 5, 13, 2]; hidden_states [11, 2, 13, 7]");
+    for (problem.num_layers = 0; problem.num_layers < 2; problem.num_layers++)
+        expect_list(&request, &problem,
+                    "output [11, 13, 7]; attention [11, 5, 13, 13]; heads [11, 5, 13, 2]; query [11, 5, 13, 3]; "
+                    "key [11, 5, 13, 3]; value [11, 5, 13, 2]; hidden_states [11, 2, 13, 7]");
 }
 END_TEST
 

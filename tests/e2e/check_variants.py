@@ -527,6 +527,32 @@ def random_weights(folder, rng):
             "low_rank": {"kind": "svd", "rank": D_MODEL // 4, "values": True}}
 
 
+def states_of_bare_layers(server):
+    """What reaches the one layer, and what it leaves; all else has the bits that it has without."""
+    rng = random.Random(11)
+    for n in range(12):
+        scene = Scene(rng)
+        rule = [{}, {"pattern": {"kind": "window", "left": 2, "right": 1}, "compare": "full"}, {"position": {"kind": "rope"}} if scene.heads != 6 else {},
+                {"position": {"kind": "sinusoidal"}}, {"keep_heads": {"count": 1}}, {"dropout": {"rate": 0.2, "samples": 2}}][n % 6]
+        place, request = "states %d" % n, {**scene.request, **rule}
+        plain = answer_to(server, place, request)
+        answer = answer_to(server, place, request, **{"return": ["output", "attention", "hidden_states"]})
+        if not plain or not answer:
+            continue
+        states = answer.pop("hidden_states")
+        answer["shapes"].pop("hidden_states")
+        fault = same_bits(plain, answer)
+        check(not fault, place, fault)
+        first = [[row if kept else [0] * D_MODEL for row, kept in zip(rows, keeps)] for rows, keeps in zip(scene.request["input"], scene.kept)]
+        if "position" not in rule or rule["position"]["kind"] != "sinusoidal":
+            check(as_float32([state[0] for state in states]) == first, place, "the first state is not the input")
+        else:
+            offset = max(abs(state[0][t][1] - x[t][1] - math.cos(t)) for state, x, keeps in zip(states, scene.request["input"], scene.kept)
+                         for t, kept in enumerate(keeps) if kept)
+            check(offset < 1e-5, place, "positions are not in the first state: %g" % offset)
+        check("dropout" in rule or [state[1] for state in states] == answer["output"], place, "the last state is not the output")
+
+
 def main():
     binary, folder = sys.argv[1], os.path.join(sys.argv[2], "models")
     cases = read_cases(folder)
@@ -547,6 +573,7 @@ def main():
                 statistics_under_patterns(server)
                 importance_under_rules(server)
                 maps_without_dropout(server)
+                states_of_bare_layers(server)
         same_bits_with_any_workers(binary, configuration)
     print("\n".join(faults[:60]) or "no fault in %d cases" % len(cases))
     return 1 if faults else 0
