@@ -11,7 +11,6 @@
 #include "weights/model_load.h"
 
 #include <sched.h>
-#include <string.h>
 
 /* More do not read or pack faster: memory is what they wait for. */
 #define THREADS_MOST 8
