@@ -7,9 +7,10 @@
 
 #include <string.h>
 
-#define PREFIX    "ATTND_"
-#define MODELS    "ATTND_MODELS"
-#define MAX_KNOWN CONFIG_MAX_KEYS
+#define PREFIX      "ATTND_"
+#define MODELS_NAME "MODELS" /* no key's: weight sets */
+#define MODELS      PREFIX MODELS_NAME
+#define MAX_KNOWN   CONFIG_MAX_KEYS
 
 static const struct config_key *find(const char *name, size_t length)
 {
@@ -57,7 +58,7 @@ static void warn(struct faults *warnings, const char *name)
         config_key_variable(&keys[i], variables[i]);
         known[i] = variables[i] + strlen(PREFIX);
     }
-    known[count] = MODELS + strlen(PREFIX);
+    known[count] = MODELS_NAME;
     const char *near = nearest_name(own, known, count + 1);
     faults_add(warnings, name, 0, NULL, "is no setting of attnd and is ignored%s%s%s",
                near ? "; did you mean " PREFIX : "", near ? near : "", near ? "?" : "");
