@@ -29,6 +29,7 @@ static void answer(const struct forward_request *request, const struct forward_i
                                           .query = zeros,
                                           .key = zeros,
                                           .value = zeros,
+                                          .hidden_states = zeros,
                                           .output_std = zeros,
                                           .heads_used = (void *)zeros,
                                           .approximate = true};
@@ -67,10 +68,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         json_loadb((const char *)data, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
     check(root != NULL);
     json_decref(root);
-    if (forward_request_check(&request, &SHAPE, NULL, &problem, &error)) {
-        touch(&request, &problem);
-        answer(&request, &problem);
-    }
+    for (size_t i = 0; i < SET_COUNT; i++)
+        if (forward_request_check(&request, &SHAPE, &SETS[i], &problem, &error)) {
+            touch(&request, &problem);
+            answer(&request, &problem);
+        }
     arena_free(&arena);
     return 0;
 }

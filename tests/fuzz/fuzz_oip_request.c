@@ -46,7 +46,7 @@ static void answer(const struct oip_request *request, const struct forward_input
     struct error error;
     size_t bytes, json_length;
     if (!oip_answer_bytes(request, &SHAPE, problem, &bytes, &error) || bytes > 1 << 16 ||
-        problem->batch * SHAPE.num_heads * problem->query_length * problem->key_length > MOST_NUMBERS)
+        problem->batch * 2 * SHAPE.num_heads * problem->query_length * problem->key_length > MOST_NUMBERS)
         return;
     float *zeros = calloc(MOST_NUMBERS, sizeof *zeros);
     const struct forward_result result = {.output = zeros,
@@ -55,6 +55,7 @@ static void answer(const struct oip_request *request, const struct forward_input
                                           .query = zeros,
                                           .key = zeros,
                                           .value = zeros,
+                                          .hidden_states = zeros,
                                           .output_std = zeros,
                                           .heads_used = (void *)zeros,
                                           .approximate = true};
@@ -93,7 +94,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else {
         check(arena.used <= forward_request_decoded_bytes(length));
         check(request.n_outputs >= 1 && request.n_outputs <= OIP_OUTPUT_COUNT);
-        if (forward_request_check(&request.forward, &SHAPE, NULL, &problem, &error)) {
+        if (forward_request_check(&request.forward, &SHAPE, &SETS[size % SET_COUNT], &problem, &error)) {
             touch(&request.forward, &problem);
             if (oip_request_settle(&request, &problem, &error))
                 answer(&request, &problem);

@@ -58,6 +58,7 @@ static void answer(const struct forward_request *request, const struct forward_i
                                           .query = zeros,
                                           .key = zeros,
                                           .value = zeros,
+                                          .hidden_states = zeros,
                                           .output_std = zeros,
                                           .heads_used = (void *)zeros,
                                           .approximate = true};
@@ -108,10 +109,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check(arena.used == 0 && !request.input.data && !request.weights);
     } else {
         check(arena.used <= forward_request_decoded_bytes(size));
-        if (forward_request_check(&request, &SHAPE, NULL, &problem, &error)) {
-            touch(&request, &problem);
-            answer(&request, &problem);
-        }
+        for (size_t i = 0; i < SET_COUNT; i++)
+            if (forward_request_check(&request, &SHAPE, &SETS[i], &problem, &error)) {
+                touch(&request, &problem);
+                answer(&request, &problem);
+            }
     }
     importance(&body, &arena);
     arena_free(&arena);
