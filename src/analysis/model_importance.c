@@ -5,6 +5,7 @@
 #include "analysis/scored_rows.h"
 #include "base/arena_pieces.h"
 #include "base/size.h"
+#include "engine/position.h"
 #include "engine/split.h"
 
 #include <float.h>
@@ -28,6 +29,7 @@ struct run {
     uint8_t *scored; /* [B, T] by the last layer */
     char *readers;   /* [lanes][reader_bytes] */
     size_t reader_bytes;
+    struct attention_rules rules; /* of the inputs */
     struct forward_input inputs[MODEL_MOST_INPUTS];
     struct forward_result results[MODEL_MOST_INPUTS];
     const struct forward_input *input_list[MODEL_MOST_INPUTS]; /* pointers to these */
@@ -41,22 +43,29 @@ static size_t heads_together(const struct model_shape *shape, const struct forwa
     return size_max(size_min(ROWS_TOGETHER / rows, most), 1);
 }
 
-/* The input of the layers from n on. */
-static struct forward_input input_from(const struct forward_input *input, size_t n)
+/* The input of the layers from n on, whose rows have had their positions added. */
+static struct forward_input input_from(const struct forward_input *input, size_t n, struct attention_rules *rules)
 {
     struct forward_input from = *input;
     from.first_layer = n;
     from.embedding = NULL;
     from.head_mask = NULL;
     from.observed = false;
+    if (!input->rules)
+        return from;
+    *rules = *input->rules;
+    if (position_is_added(rules))
+        rules->position.kind = POSITION_NONE;
+    from.rules = rules;
     return from;
 }
 
 double model_importance_flop(const struct model_shape *shape, const struct forward_input *input)
 {
+    struct attention_rules rules;
     double flop = 0;
     for (size_t n = 0; n < shape->num_layers; n++) {
-        const struct forward_input from = input_from(input, n);
+        const struct forward_input from = input_from(input, n, &rules);
         flop += (double)shape->attention.num_heads * model_flop(shape, &from);
     }
     return flop < DBL_MAX ? flop : DBL_MAX;
@@ -90,7 +99,8 @@ static bool take_pieces(const struct model_shape *shape, const struct forward_in
 bool model_importance_bytes(const struct model_shape *shape, const struct forward_input *input, unsigned lanes,
                             size_t *bytes)
 {
-    struct forward_input from = input_from(input, 0);
+    struct attention_rules rules;
+    struct forward_input from = input_from(input, 0, &rules);
     const struct forward_input *inputs[MODEL_MOST_INPUTS];
     struct run none;
     size_t forward, own = 0;
@@ -149,7 +159,7 @@ static bool measure(struct run *run, size_t n, const size_t *heads, size_t count
                  floats = run->shape->num_layers * run->shape->attention.num_heads, used = run->arena->used;
     for (size_t i = 0; i < count; i++) {
         mask_out(run, i, n, heads[i]);
-        run->inputs[i] = input_from(run->input, n);
+        run->inputs[i] = input_from(run->input, n, &run->rules);
         run->inputs[i].query = run->inputs[i].key = run->inputs[i].value = run->state;
         run->inputs[i].head_mask = run->masks + i * floats;
         run->inputs[i].head_mask_per_layer = true;

@@ -54,10 +54,10 @@ struct forward_input {
     const uint32_t *position_ids; /* [Tq], or [B, Tq]: where tokens stand for rules.h's position; self-attention only.
                                      NULL: in order */
     bool positions_per_sequence;  /* position_ids has the B axis */
-    bool no_maps;       /* its result has no attention; under nystrom it then takes far less memory */
+    bool no_maps;                 /* its result has no attention; under nystrom it then takes far less memory */
     bool observed;      /* its weights are shown to the observer of forward_run_observed; it takes more memory */
-    size_t first_layer; /* of a model: `query` is what this layer reads, those before it are passed over. The same for
-                           all inputs that are computed together; 0 with an embedding */
+    size_t first_layer; /* of a model: the layers before it are passed over. The same for all inputs that are computed
+                           together; 0 with an embedding */
 };
 
 /* What is wanted: buffers of the caller, NULL for what is not. All of them are written whole. Row-major, with the B

@@ -118,7 +118,7 @@ void layer_view_set(struct layer_view *view, const struct model_shape *shape, si
 void layer_view_between(struct layer_view *view, const struct forward_input *const *inputs,
                         struct forward_result *const *results, size_t count)
 {
-    const bool added = count > 0 && inputs[0]->first_layer == 0 && position_is_added(inputs[0]->rules);
+    const bool added = count > 0 && position_is_added(inputs[0]->rules);
     if (added)
         view->rules = (struct attention_rules){.position = inputs[0]->rules->position};
     for (size_t i = 0; i < count; i++) {

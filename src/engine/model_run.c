@@ -164,7 +164,7 @@ static bool begin(struct run *run, struct error *error)
     } else {
         done = batch_gather(&batch, run->work);
     }
-    done = done && (first_layer(run->inputs, run->count) > 0 || !position_is_added(rules_of(run)) ||
+    done = done && (!position_is_added(rules_of(run)) ||
                     (batch_fill_positions(&batch, run->work) && batch_add_positions(&batch, run->work)));
     arena_rewind(run->arena, used);
     return done || cancelled(error);

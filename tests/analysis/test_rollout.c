@@ -129,6 +129,64 @@ START_TEST(as_defined_on_any_number_of_lanes)
 }
 END_TEST
 
+/* Under a rule: the same as of maps that were cleaned beforehand. */
+START_TEST(under_a_rule)
+{
+    struct random random = {13};
+    for (size_t round = 0; round < 60; round++) {
+        struct rollout r = {.batch = random_size(&random, 1, 3),
+                            .num_layers = random_size(&random, 1, 3),
+                            .num_heads = random_size(&random, 1, 3),
+                            .length = random_size(&random, 1, 60),
+                            .fusion = (enum rollout_fusion)(round % 3),
+                            .per_head = round % 2};
+        const size_t n = r.length, floats = (r.per_head ? r.num_heads : 1) * n * n,
+                     maps_rows = r.num_layers * r.num_heads * n;
+        float *maps = random_maps(&r, &random), *clean = calloc(r.batch * maps_rows * n, sizeof *clean),
+              *result = calloc(r.batch * floats, sizeof *result), *wanted = calloc(r.batch * floats, sizeof *wanted);
+        uint8_t *mask = malloc(r.batch * n * n);
+        for (size_t i = 0; i < r.batch * n * n; i++)
+            mask[i] = random_size(&random, 0, 3) > 0;
+        const struct forward_input rule = {.batch = r.batch,
+                                           .query_length = n,
+                                           .key_length = n,
+                                           .self_attention = true,
+                                           .causal = round % 5 == 0,
+                                           .mask_kind = (enum forward_mask)(round / 3 % 3),
+                                           .mask = mask};
+        r.renormalize = round % 4 > 1;
+        for (size_t row = 0; row < r.batch * maps_rows; row++) {
+            const size_t b = row / maps_rows, i = row % n;
+            double sum = 0;
+            for (size_t j = 0; j < n; j++) {
+                bool kept = !rule.causal || j <= i;
+                if (rule.mask_kind == FORWARD_MASK_KEYS)
+                    kept = kept && mask[b * n + i] && mask[b * n + j];
+                if (rule.mask_kind == FORWARD_MASK_PAIRS)
+                    kept = kept && mask[(b * n + i) * n + j];
+                clean[row * n + j] = kept ? maps[row * n + j] : 0;
+                sum += (double)clean[row * n + j];
+            }
+            for (size_t j = 0; j < n && r.renormalize && sum > 0; j++)
+                clean[row * n + j] = (float)((double)clean[row * n + j] / sum);
+        }
+        struct rollout cleaned = r;
+        cleaned.attention = clean;
+        cleaned.renormalize = false;
+        run(&cleaned, &parallel_serial, wanted);
+        r.attention = maps;
+        r.rule = &rule;
+        struct lanes lanes;
+        lanes_init(&lanes, 3, round);
+        run(&r, round % 2 ? &lanes.parallel : &parallel_serial, result);
+        for (size_t i = 0; i < r.batch * floats; i++)
+            ck_assert_msg(fabs((double)result[i] - (double)wanted[i]) <= (r.renormalize ? 1e-6 : 0),
+                          "round %zu: number %zu is %.9g, not %.9g", round, i, (double)result[i], (double)wanted[i]);
+        free(maps), free(clean), free(result), free(wanted), free(mask);
+    }
+}
+END_TEST
+
 START_TEST(ends_when_cancelled)
 {
     struct random random = {12};
@@ -165,6 +223,7 @@ Suite *suite(void)
     TCase *c = tcase_create("rollout");
     tcase_set_timeout(c, 60);
     tcase_add_test(c, as_defined_on_any_number_of_lanes);
+    tcase_add_test(c, under_a_rule);
     tcase_add_test(c, ends_when_cancelled);
     tcase_add_test(c, sizes_beyond_memory);
     suite_add_tcase(s, c);
