@@ -32,7 +32,7 @@ static size_t scratch_bytes(const struct pass *pass)
     const struct forward_input *inputs[] = {&pass->input};
     size_t forward, observer = 0;
     if (!forward_scratch_bytes(&pass->shape, inputs, 1, 1, &forward) ||
-        !live_observer_bytes(pass->shape.num_heads, inputs, 1, 1, &observer))
+        !live_observer_bytes(NULL, pass->shape.num_heads, inputs, 1, 1, &observer))
         abort();
     return forward + observer;
 }
@@ -52,7 +52,7 @@ static void run(void *context)
     struct live_sums *sums[] = {&pass->sums};
     live_sums_lay(&pass->sums, 1, pass->shape.num_heads, pass->sums_memory);
     struct live_observer *observer =
-        live_observer_create(pass->shape.num_heads, inputs, 1, 1, sums, &pass->scratch, &error);
+        live_observer_create(NULL, pass->shape.num_heads, inputs, 1, 1, sums, &pass->scratch, &error);
     const struct forward_observer interface = live_observer_interface(observer);
     if (!forward_run_observed(pass->layer, inputs, results, 1, &interface, &parallel_serial, &pass->scratch, &error) ||
         !live_observer_finish(observer, 0))

@@ -15,25 +15,6 @@
 
 /* ---- do layers have the same allowed keys? */
 
-static bool same_pattern(const struct pattern_rule *a, const struct pattern_rule *b)
-{
-    return a->kind == b->kind && a->left == b->left && a->right == b->right && a->window == b->window &&
-           a->step == b->step && a->size == b->size && a->window_blocks == b->window_blocks &&
-           a->global_blocks == b->global_blocks && a->random_blocks == b->random_blocks && a->seed == b->seed &&
-           a->n_global == b->n_global &&
-           (a->n_global == 0 || memcmp(a->global, b->global, a->n_global * sizeof *a->global) == 0);
-}
-
-static bool same_rule(const struct forward_input *a, const struct forward_input *b)
-{
-    if (a->causal != b->causal || has_pattern(a) != has_pattern(b))
-        return false;
-    if (!has_pattern(a))
-        return true;
-    const bool drawn = a->rules->pattern.kind == PATTERN_BIGBIRD && a->rules->pattern.random_blocks > 0;
-    return same_pattern(&a->rules->pattern, &b->rules->pattern) && !(drawn && a->rules->layer != b->rules->layer);
-}
-
 /* Under the same rule a row has the same keys, or none: posted maps can have rows of zeros. */
 static bool same_rows(const struct head_maps *a, const struct head_maps *b)
 {
@@ -50,7 +31,7 @@ static bool same_rows(const struct head_maps *a, const struct head_maps *b)
 static bool all_agree(const struct head_maps *maps, size_t num_layers)
 {
     for (size_t layer = 1; layer < num_layers; layer++)
-        if (!same_rule(maps[0].rule, maps[layer].rule) || !same_rows(&maps[0], &maps[layer]))
+        if (!same_allowed_keys(maps[0].rule, maps[layer].rule) || !same_rows(&maps[0], &maps[layer]))
             return false;
     return true;
 }

@@ -5,6 +5,7 @@
 
 #include "analysis/live_facts.h"
 #include "analysis/live_kernels/live_kernels.h"
+#include "analysis/scored_rows.h"
 #include "base/isa.h"
 #include "base/size.h"
 
@@ -19,7 +20,7 @@
 struct observed_input {
     struct live_facts facts;
     double *sequences;      /* [B, LIVE_STATISTIC_COUNT, columns]: sums over rows, where a sequence may come in several
-                               units;      NULL: none can */
+                               units, or layers; NULL: none can */
     struct live_sums *sums; /* the caller's: of the lanes that have turned to another input */
 };
 
@@ -32,7 +33,8 @@ struct observer_lane {
 };
 
 struct live_observer {
-    size_t num_heads, count;
+    const struct model_shape *model; /* NULL: one bare layer */
+    size_t num_layers, num_heads, count;
     unsigned n_lanes;
     const struct forward_input *const *asked; /* [count] */
     const struct live_kernels *kernels;
@@ -41,44 +43,74 @@ struct live_observer {
     atomic_flag lock;              /* of the inputs' sums */
 };
 
-static bool comes_in_units(const struct forward_input *input)
+static size_t layers_of(const struct model_shape *model)
 {
-    return input->query_length > ROWS_OF_A_UNIT;
+    return model ? model->num_layers : 1;
+}
+
+bool live_observer_can(const struct model_shape *model, const struct attention_rules *rules)
+{
+    const struct forward_input asked = {.rules = rules};
+    struct attention_rules first_rules, rules_of_layer;
+    const struct forward_input first = model_layer_input(model, 0, &asked, &first_rules);
+    for (size_t n = 1; n < model->num_layers; n++) {
+        const struct forward_input other = model_layer_input(model, n, &asked, &rules_of_layer);
+        if (!same_allowed_keys(&first, &other))
+            return false;
+    }
+    return true;
+}
+
+/* The input as all layers see it. */
+static struct forward_input seen_by_layers(const struct model_shape *model, const struct forward_input *asked,
+                                           struct attention_rules *rules)
+{
+    return model ? model_layer_input(model, 0, asked, rules) : *asked;
+}
+
+static bool comes_in_units(const struct forward_input *input, size_t num_layers)
+{
+    return num_layers > 1 || input->query_length > ROWS_OF_A_UNIT;
 }
 
 /* Sums over rows, [LIVE_STATISTIC_COUNT, columns], are as large as the offsets of live_sums. */
-static bool row_sums_doubles(size_t num_heads, size_t *doubles)
+static bool row_sums_doubles(size_t num_layers, size_t num_heads, size_t *doubles)
 {
-    if (!size_add(num_heads, LIVE_MEANS_PADDING - 1, doubles))
+    if (!size_multiply(num_layers, num_heads, doubles) || !size_add(*doubles, LIVE_MEANS_PADDING - 1, doubles))
         return false;
     return size_multiply(*doubles / LIVE_MEANS_PADDING * LIVE_MEANS_PADDING, LIVE_STATISTIC_COUNT, doubles);
 }
 
-static bool sequences_bytes(const struct forward_input *input, size_t num_heads, size_t *bytes)
+static bool sequences_bytes(const struct forward_input *input, size_t num_layers, size_t num_heads, size_t *bytes)
 {
     size_t doubles;
     *bytes = 0;
-    return !comes_in_units(input) || (row_sums_doubles(num_heads, &doubles) &&
-                                      tensor_bytes((size_t[]){input->batch, doubles}, 2, sizeof(double), bytes));
+    return !comes_in_units(input, num_layers) ||
+           (row_sums_doubles(num_layers, num_heads, &doubles) &&
+            tensor_bytes((size_t[]){input->batch, doubles}, 2, sizeof(double), bytes));
 }
 
-static bool add_input_bytes(const struct forward_input *input, size_t num_heads, size_t *total)
+static bool add_input_bytes(const struct model_shape *model, size_t num_heads, const struct forward_input *input,
+                            size_t *total)
 {
+    struct attention_rules rules;
+    const struct forward_input seen = seen_by_layers(model, input, &rules);
     size_t facts, sequences;
-    return live_facts_bytes(input, &facts) && sequences_bytes(input, num_heads, &sequences) &&
+    return live_facts_bytes(&seen, &facts) && sequences_bytes(input, layers_of(model), num_heads, &sequences) &&
            size_add(*total, facts, total) && arena_need(total, sequences);
 }
 
-bool live_observer_bytes(size_t num_heads, const struct forward_input *const *inputs, size_t count, unsigned lanes,
-                         size_t *bytes)
+bool live_observer_bytes(const struct model_shape *model, size_t num_heads, const struct forward_input *const *inputs,
+                         size_t count, unsigned lanes, size_t *bytes)
 {
+    const size_t num_layers = layers_of(model);
     size_t total = 0, sums, rows, lane = 0, all;
-    if (!live_sums_bytes(1, num_heads, &sums) || !row_sums_doubles(num_heads, &rows) ||
+    if (!live_sums_bytes(num_layers, num_heads, &sums) || !row_sums_doubles(num_layers, num_heads, &rows) ||
         !size_multiply(rows, sizeof(double), &rows) || !arena_need(&lane, lanes > 1 ? sums : 0) ||
         !arena_need(&lane, rows) || !size_multiply(lane, lanes, &all))
         return false;
     for (size_t i = 0; i < count; i++)
-        if (inputs[i]->observed && !add_input_bytes(inputs[i], num_heads, &total))
+        if (inputs[i]->observed && !add_input_bytes(model, num_heads, inputs[i], &total))
             return false;
     if (!size_add(total, all, &total) || !arena_need(&total, sizeof(struct live_observer)) ||
         !arena_need(&total, count * sizeof(struct observed_input)) ||
@@ -91,13 +123,15 @@ bool live_observer_bytes(size_t num_heads, const struct forward_input *const *in
 static bool take_input(const struct live_observer *observer, const struct forward_input *asked, struct arena *arena,
                        struct live_sums *sums, struct observed_input *input)
 {
+    struct attention_rules rules;
+    const struct forward_input seen = seen_by_layers(observer->model, asked, &rules);
     size_t bytes;
     *input = (struct observed_input){.sums = sums};
-    if (!live_facts_make(asked, arena, &input->facts))
+    if (!live_facts_make(&seen, arena, &input->facts))
         return false;
-    if (!comes_in_units(asked))
+    if (!comes_in_units(asked, observer->num_layers))
         return true;
-    sequences_bytes(asked, observer->num_heads, &bytes);
+    sequences_bytes(asked, observer->num_layers, observer->num_heads, &bytes);
     input->sequences = arena_take(arena, bytes);
     if (input->sequences)
         memset(input->sequences, 0, bytes);
@@ -106,28 +140,31 @@ static bool take_input(const struct live_observer *observer, const struct forwar
 
 static bool take_lane(const struct live_observer *observer, struct arena *arena, struct observer_lane *lane)
 {
+    const size_t layers = observer->num_layers, heads = observer->num_heads;
     size_t sums, rows;
-    if (!live_sums_bytes(1, observer->num_heads, &sums) || !row_sums_doubles(observer->num_heads, &rows))
+    if (!live_sums_bytes(layers, heads, &sums) || !row_sums_doubles(layers, heads, &rows))
         return false;
     *lane = (struct observer_lane){.input = SIZE_MAX, .y = arena_take(arena, rows * sizeof *lane->y)};
     if (!lane->y || observer->n_lanes == 1)
         return lane->y;
     void *memory = arena_take(arena, sums);
     if (memory)
-        live_sums_lay(&lane->own, 1, observer->num_heads, memory);
+        live_sums_lay(&lane->own, layers, heads, memory);
     return memory;
 }
 
-struct live_observer *live_observer_create(size_t num_heads, const struct forward_input *const *inputs, size_t count,
-                                           unsigned lanes, struct live_sums *const *sums, struct arena *arena,
-                                           struct error *error)
+struct live_observer *live_observer_create(const struct model_shape *model, size_t num_heads,
+                                           const struct forward_input *const *inputs, size_t count, unsigned lanes,
+                                           struct live_sums *const *sums, struct arena *arena, struct error *error)
 {
     struct live_observer *observer = arena_take(arena, sizeof *observer);
     struct observed_input *observed = arena_take(arena, count * sizeof *observed);
     struct observer_lane *own = arena_take(arena, lanes * sizeof *own);
     bool taken = observer && observed && own;
     if (taken)
-        *observer = (struct live_observer){.num_heads = num_heads,
+        *observer = (struct live_observer){.model = model,
+                                           .num_layers = layers_of(model),
+                                           .num_heads = num_heads,
                                            .count = count,
                                            .n_lanes = lanes,
                                            .asked = inputs,
@@ -211,19 +248,21 @@ static void add_unit(struct live_observer *observer, struct observer_lane *lane,
 {
     struct observed_input *input = &observer->inputs[lane->input];
     const struct live_sequence *sequence = &input->facts.sequences[rows->sequence];
-    const size_t heads = rows->num_heads, doubles = LIVE_STATISTIC_COUNT * lane->sums->columns;
+    const size_t heads = rows->num_heads, columns = lane->sums->columns, first = rows->layer * heads;
     const float *weights = rows->weights - (heads - 1) * rows->head_stride;
     observer->kernels->add_products(weights, rows->head_stride, heads, rows->n_rows, rows->n_computed, rows->stride,
-                                    lane->sums->products);
+                                    lane->sums->products + rows->layer * live_sums_pairs(heads));
     lane->sums->counts.sequences = 1; /* it is not empty; live_observer_finish counts */
     if (!input->sequences) {
         live_sums_add_sequence(lane->sums, lane->y, sequence->baselines, sequence->rows);
         return;
     }
-    double *y = input->sequences + rows->sequence * doubles;
+    double *y = input->sequences + rows->sequence * LIVE_STATISTIC_COUNT * columns + first;
+    const double *added = lane->y + first;
     lock(observer);
-    for (size_t i = 0; i < doubles; i++)
-        y[i] += lane->y[i];
+    for (size_t i = 0; i < LIVE_STATISTIC_COUNT; i++)
+        for (size_t head = 0; head < heads; head++)
+            y[i * columns + head] += added[i * columns + head];
     unlock(observer);
 }
 
@@ -260,7 +299,7 @@ static void see_rows(void *context, const struct observed_rows *rows, unsigned l
     lane->rows.inverse = rows->inverse;
     lane->rows.logs = rows->logs;
     observer->kernels->see_rows(&lane->rows, &measures);
-    set_sums(lane->y + rows->head, lane->sums->columns, &measures);
+    set_sums(lane->y + rows->layer * rows->num_heads + rows->head, lane->sums->columns, &measures);
     if (rows->head + 1 == rows->num_heads)
         add_unit(observer, lane, rows);
 }
@@ -282,8 +321,9 @@ static bool is_finite(const struct live_sums *sums)
             for (size_t n = 0; n < LIVE_MEANS_PADDING; n++)
                 zeros[n] += 0 * (offset[column + n] + z[column + n]);
     }
-    for (size_t head = 0; head < sums->num_heads; head++)
-        zeros[head % LIVE_MEANS_PADDING] += 0 * live_sums_product(sums, 0, head, head);
+    for (size_t layer = 0; layer < sums->num_layers; layer++)
+        for (size_t head = 0; head < sums->num_heads; head++)
+            zeros[head % LIVE_MEANS_PADDING] += 0 * live_sums_product(sums, layer, head, head);
     for (size_t n = 0; n < LIVE_MEANS_PADDING; n++)
         zero += zeros[n];
     return zero == 0;
@@ -292,18 +332,19 @@ static bool is_finite(const struct live_sums *sums)
 bool live_observer_finish(struct live_observer *observer, size_t index)
 {
     struct observed_input *input = &observer->inputs[index];
-    const struct forward_input *asked = observer->asked[index];
+    struct attention_rules rules;
+    const struct forward_input asked = seen_by_layers(observer->model, observer->asked[index], &rules);
     for (unsigned i = 0; i < observer->n_lanes; i++) {
         turn_away(observer, &observer->lanes[i]);
         observer->lanes[i].input = SIZE_MAX;
     }
     if (input->sums->counts.sequences == 0) /* there is none */
         live_sums_clear(input->sums);
-    for (size_t b = 0; b < asked->batch && input->sequences; b++) {
+    for (size_t b = 0; b < asked.batch && input->sequences; b++) {
         const struct live_sequence *sequence = &input->facts.sequences[b];
         live_sums_add_sequence(input->sums, input->sequences + b * LIVE_STATISTIC_COUNT * input->sums->columns,
                                sequence->baselines, sequence->rows);
     }
-    input->sums->counts = live_facts_count(&input->facts, asked);
+    input->sums->counts = live_facts_count(&input->facts, &asked);
     return is_finite(input->sums);
 }

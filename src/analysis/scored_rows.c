@@ -40,6 +40,25 @@ static bool count_bytes(const struct forward_input *input, size_t *row, size_t *
            pattern_reader_bytes(&input->rules->pattern, input->key_length, &pattern) && size_add(*row, pattern, bytes);
 }
 
+static bool same_pattern(const struct pattern_rule *a, const struct pattern_rule *b)
+{
+    return a->kind == b->kind && a->left == b->left && a->right == b->right && a->window == b->window &&
+           a->step == b->step && a->size == b->size && a->window_blocks == b->window_blocks &&
+           a->global_blocks == b->global_blocks && a->random_blocks == b->random_blocks && a->seed == b->seed &&
+           a->n_global == b->n_global &&
+           (a->n_global == 0 || memcmp(a->global, b->global, a->n_global * sizeof *a->global) == 0);
+}
+
+bool same_allowed_keys(const struct forward_input *a, const struct forward_input *b)
+{
+    if (a->causal != b->causal || has_pattern(a) != has_pattern(b))
+        return false;
+    if (!has_pattern(a))
+        return true;
+    const bool drawn = a->rules->pattern.kind == PATTERN_BIGBIRD && a->rules->pattern.random_blocks > 0;
+    return same_pattern(&a->rules->pattern, &b->rules->pattern) && !(drawn && a->rules->layer != b->rules->layer);
+}
+
 bool allowed_reader_bytes(const struct forward_input *input, size_t *bytes)
 {
     size_t row;

@@ -19,6 +19,9 @@ static inline bool has_pattern(const struct forward_input *input)
     return input->rules && pattern_is_sparse(&input->rules->pattern);
 }
 
+/* Whether two layers let each row of the same input see the same keys, by causal order and pattern. */
+bool same_allowed_keys(const struct forward_input *a, const struct forward_input *b);
+
 /* Reads the allowed keys of rows, the pattern included. One thread's, with memory of its own. */
 struct allowed_reader {
     const struct forward_input *input;

@@ -23,25 +23,46 @@ double forward_job_flop(const struct forward_job *job)
                                : forward_flop(job->shape, &job->input);
 }
 
-/* Those of a model. */
-static bool run_model(struct forward_job *const *jobs, size_t count, const struct forward_observer *observer,
-                      const struct parallel *parallel, struct error *error)
-{
-    const struct model *model = jobs[0]->set->model;
+/* The forwards of a call. */
+struct forwards {
+    const struct weight_set *set;
+    const struct attention_layer *layer; /* NULL: the set's model */
+    bool states;                         /* the layer's hidden states are wanted: such a job is alone */
     const struct forward_input *inputs[FORWARD_BATCH_JOBS];
     struct forward_result *results[FORWARD_BATCH_JOBS];
-    struct forward_scratch scratch;
+    size_t count;
+};
+
+static struct forwards forwards_of(struct forward_job *const *jobs, size_t count)
+{
+    struct forwards forwards = {.set = jobs[0]->set, .layer = jobs[0]->layer, .count = count};
+    forwards.states = forwards.layer && jobs[0]->result.hidden_states;
     for (size_t i = 0; i < count; i++) {
-        inputs[i] = &jobs[i]->input;
-        results[i] = &jobs[i]->result;
         jobs[i]->input.no_maps = !jobs[i]->result.attention;
+        forwards.inputs[i] = &jobs[i]->input;
+        forwards.results[i] = &jobs[i]->result;
     }
-    const bool counted = model_scratch_bytes(model_shape_of(model), inputs, count, parallel->lanes, &scratch.bytes);
-    if (!forward_job_take_scratch(jobs[0], counted, &scratch, error))
-        return false;
-    const bool computed = model_run(model, inputs, results, count, observer, parallel, &scratch.arena, error);
-    forward_job_give_scratch(jobs[0], &scratch);
-    return computed;
+    return forwards;
+}
+
+static bool scratch_bytes(const struct forwards *f, unsigned lanes, size_t *bytes)
+{
+    if (!f->layer)
+        return model_scratch_bytes(model_shape_of(f->set->model), f->inputs, f->count, lanes, bytes);
+    return (f->states ? bare_model_bytes : forward_scratch_bytes)(attention_layer_shape(f->layer), f->inputs, f->count,
+                                                                  lanes, bytes);
+}
+
+/* `observer`: NULL, or of what the inputs say. */
+static bool run_observed(const struct forwards *f, const struct forward_observer *observer,
+                         const struct parallel *parallel, struct arena *arena, struct error *error)
+{
+    if (!f->layer)
+        return model_run(f->set->model, f->inputs, f->results, f->count, observer, parallel, arena, error);
+    if (f->states)
+        return bare_model_run(f->layer, f->inputs, f->results, f->count, observer, parallel, arena, error);
+    return observer ? forward_run_observed(f->layer, f->inputs, f->results, f->count, observer, parallel, arena, error)
+                    : forward_run(f->layer, f->inputs, f->results, f->count, parallel, arena, error);
 }
 
 static bool run_model_compared(struct forward_job *job, const struct parallel *parallel, struct error *error)
@@ -61,40 +82,30 @@ static bool run_model_compared(struct forward_job *job, const struct parallel *p
 static bool run_forward(struct forward_job *const *jobs, size_t count, bool observed, const struct parallel *parallel,
                         struct error *error)
 {
-    const struct attention_layer *layer = jobs[0]->layer;
-    const struct attention_shape *shape = jobs[0]->shape;
-    const struct forward_input *inputs[FORWARD_BATCH_JOBS];
-    struct forward_result *results[FORWARD_BATCH_JOBS];
+    const struct forwards forwards = forwards_of(jobs, count);
+    const struct model_shape *model = weight_set_model(jobs[0]->set);
+    const size_t num_heads = jobs[0]->shape->num_heads;
     struct live_sums *sums[FORWARD_BATCH_JOBS];
     struct forward_scratch scratch;
-    /* Such a job is alone. */
-    const bool states = jobs[0]->result.hidden_states != NULL;
     size_t observing = 0;
     bool computed;
-    for (size_t i = 0; i < count; i++) {
-        jobs[i]->input.no_maps = !jobs[i]->result.attention;
-        inputs[i] = &jobs[i]->input;
-        results[i] = &jobs[i]->result;
+    for (size_t i = 0; i < count; i++)
         sums[i] = &jobs[i]->live.sums;
-    }
     const bool counted =
-        (states ? bare_model_bytes : forward_scratch_bytes)(shape, inputs, count, parallel->lanes, &scratch.bytes) &&
-        (!observed || live_observer_bytes(shape->num_heads, inputs, count, parallel->lanes, &observing)) &&
+        scratch_bytes(&forwards, parallel->lanes, &scratch.bytes) &&
+        (!observed || live_observer_bytes(model, num_heads, forwards.inputs, count, parallel->lanes, &observing)) &&
         size_add(scratch.bytes, observing, &scratch.bytes);
     if (!forward_job_take_scratch(jobs[0], counted, &scratch, error))
         return false;
     if (observed) {
-        struct live_observer *observer =
-            live_observer_create(shape->num_heads, inputs, count, parallel->lanes, sums, &scratch.arena, error);
+        struct live_observer *observer = live_observer_create(model, num_heads, forwards.inputs, count, parallel->lanes,
+                                                              sums, &scratch.arena, error);
         const struct forward_observer interface = live_observer_interface(observer);
-        computed = observer && (states ? bare_model_run : forward_run_observed)(
-                                   layer, inputs, results, count, &interface, parallel, &scratch.arena, error);
+        computed = observer && run_observed(&forwards, &interface, parallel, &scratch.arena, error);
         if (computed)
             live_feed_take(jobs, count, observer);
-    } else if (states) {
-        computed = bare_model_run(layer, inputs, results, count, NULL, parallel, &scratch.arena, error);
     } else {
-        computed = forward_run(layer, inputs, results, count, parallel, &scratch.arena, error);
+        computed = run_observed(&forwards, NULL, parallel, &scratch.arena, error);
     }
     forward_job_give_scratch(jobs[0], &scratch);
     return computed;
@@ -119,16 +130,21 @@ static bool run_compared(struct forward_job *job, const struct parallel *paralle
 bool forward_job_run_layers(struct forward_job *job, const struct forward_observer *observer,
                             const struct parallel *parallel, struct error *error)
 {
-    return run_model(&job, 1, observer, parallel, error);
+    const struct forwards forwards = forwards_of(&job, 1);
+    struct forward_scratch scratch;
+    if (!forward_job_take_scratch(job, scratch_bytes(&forwards, parallel->lanes, &scratch.bytes), &scratch, error))
+        return false;
+    const bool computed = run_observed(&forwards, observer, parallel, &scratch.arena, error);
+    forward_job_give_scratch(job, &scratch);
+    return computed;
 }
 
 bool forward_job_run_forward(struct forward_job *const *jobs, size_t count, const struct parallel *parallel,
                              struct error *error)
 {
-    if (jobs[0]->set->model)
-        return jobs[0]->asked->compare ? run_model_compared(jobs[0], parallel, error)
-                                       : run_model(jobs, count, NULL, parallel, error);
     const bool observed = live_feed_choose(jobs, count);
+    if (jobs[0]->asked->compare && jobs[0]->set->model)
+        return run_model_compared(jobs[0], parallel, error);
     if (jobs[0]->asked->compare) /* which knows nothing of hidden states */
         return (!jobs[0]->result.hidden_states || run_forward(jobs, 1, false, parallel, error)) &&
                run_compared(jobs[0], parallel, error);

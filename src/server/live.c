@@ -315,7 +315,7 @@ static void handle(struct request *request, const struct live_document *document
         return;
     const double heads = (double)call->set->shape.num_heads;
     request->job.run = run;
-    request->job.flop = FLOP_PER_NUMBER * heads * (heads + 32);
+    request->job.flop = FLOP_PER_NUMBER * (double)call->set->num_layers * heads * (heads + 32);
     if (request->job.flop > AT_ONCE_FLOP || !pool_run_here(request->server->parts.pool, &request->job))
         request_submit(request);
 }

@@ -6,14 +6,29 @@
 #include "server/forward_job.h"
 #include "server/live_sets.h"
 
+/* The causal order is the set's. */
+static bool own_causal(const struct forward_job *job)
+{
+    const struct model_shape *model = weight_set_model(job->set);
+    struct forward_input own = job->input;
+    struct attention_rules rules;
+    own.causal = job->set->rules.defaults.causal;
+    own.causal_given = false;
+    if (!model)
+        return job->input.causal == own.causal;
+    return model_layer_input(model, 0, &job->input, &rules).causal == model_layer_input(model, 0, &own, &rules).causal;
+}
+
 /* Under the set's own rule: what was asked of the heads is what the set always does. Its maps are weights of keys, and
  * nothing is compared beside it. */
 static bool own_rule(const struct forward_job *job)
 {
     const struct forward_input *in = &job->input;
+    const struct model_shape *model = weight_set_model(job->set);
     const enum low_rank_kind low_rank = in->rules ? in->rules->low_rank.kind : LOW_RANK_NONE;
-    return in->self_attention && in->causal == job->set->rules.defaults.causal && !in->bias && !in->head_mask &&
-           !job->asked->rules && !job->asked->compare && low_rank != LOW_RANK_LINFORMER && low_rank != LOW_RANK_NYSTROM;
+    return in->self_attention && own_causal(job) && (!model || live_observer_can(model, in->rules)) && !in->bias &&
+           !in->head_mask && !job->asked->rules && !job->asked->compare && low_rank != LOW_RANK_LINFORMER &&
+           low_rank != LOW_RANK_NYSTROM;
 }
 
 static void give_memory(struct forward_job *job)
@@ -40,7 +55,7 @@ static bool take_memory(struct forward_job *job)
     struct live_feed *feed = &job->live;
     struct error ignored;
     size_t bytes = 0, sums;
-    if (!live_sums_bytes(1, job->set->shape.num_heads, &sums) || !arena_need(&bytes, sums))
+    if (!live_sums_bytes(job->set->num_layers, job->set->shape.num_heads, &sums) || !arena_need(&bytes, sums))
         return false;
     void *memory = take_rest(job, bytes);
     if (!memory) {
@@ -49,7 +64,7 @@ static bool take_memory(struct forward_job *job)
         feed->charged = bytes;
         memory = feed->memory.base;
     }
-    live_sums_lay(&feed->sums, 1, job->set->shape.num_heads, memory);
+    live_sums_lay(&feed->sums, job->set->num_layers, job->set->shape.num_heads, memory);
     return true;
 }
 
@@ -58,7 +73,7 @@ static bool choose(struct forward_job *job)
 {
     struct server *server = job->request->server;
     struct live_feed *feed = &job->live;
-    if (job->route->compute || job->set->model) /* an analysis; a model, whose layers are not observed */
+    if (job->route->compute) /* an analysis */
         return false;
     if (!feed->store) {
         feed->store = live_sets_find(server->live, job->set, NULL);

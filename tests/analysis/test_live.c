@@ -103,10 +103,10 @@ static void add(const struct weight_set *set, const struct forward_input *const 
         targets[i] = &parts[i];
     }
     ck_assert(forward_scratch_bytes(&set->shape, inputs, count, lanes, &forward));
-    ck_assert(live_observer_bytes(heads, inputs, count, lanes, &own));
+    ck_assert(live_observer_bytes(NULL, heads, inputs, count, lanes, &own));
     ck_assert(arena_reserve(&arena, forward + own));
     arena.capacity = forward + own;
-    struct live_observer *observer = live_observer_create(heads, inputs, count, lanes, targets, &arena, &error);
+    struct live_observer *observer = live_observer_create(NULL, heads, inputs, count, lanes, targets, &arena, &error);
     ck_assert_ptr_nonnull(observer);
     const struct forward_observer interface = live_observer_interface(observer);
     ck_assert(forward_run_observed(set->layers[0], inputs, list, count, &interface, &threads.parallel, &arena, &error));

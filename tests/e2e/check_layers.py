@@ -279,6 +279,72 @@ def rollout(server):
     check(answer and answer["rollout"][2] == [0, 0, 1], "padding", "%s" % answer)
 
 
+# ---- live statistics
+
+LIVE = ("entropy", "normalized_entropy", "effective_keys", "distance", "signed_distance", "uniform_distance", "confidence", "hoyer", "previous_mass",
+        "next_mass", "self_mass", "first_mass", "uniform_previous_mass", "uniform_next_mass", "uniform_self_mass", "uniform_first_mass")
+
+
+def get(server, path):
+    reply = server.request("GET", path)
+    check(reply.status == 200, path, "status %d: %s" % (reply.status, reply.body[:300]))
+    return json.loads(reply.body)
+
+
+def close(got, wanted, place):
+    """What `wanted` has, to 1e-6; `got` may have more."""
+    if isinstance(wanted, dict):
+        for name, value in wanted.items():
+            close(got.get(name), value, place + "/" + name)
+    elif isinstance(wanted, list):
+        if check(isinstance(got, list) and len(got) == len(wanted), place, "expected a list of %d: %.100s" % (len(wanted), got)):
+            for i, value in enumerate(wanted):
+                close(got[i], value, "%s/%d" % (place, i))
+    elif isinstance(wanted, (int, float)) and isinstance(got, (int, float)):
+        check(abs(got - wanted) <= 1e-6 * (1 + abs(wanted)), place, "%r, expected %r" % (got, wanted))
+    else:
+        check(got == wanted, place, "%r, expected %r" % (got, wanted))
+
+
+def live(binary, path, workers):
+    rng, length = random.Random(7), 21
+    sequences = [([[rng.gauss(0, 1) for _ in range(D_MODEL)] for _ in range(length)], [int(rng.random() < 0.8) for _ in range(length)]) for _ in range(40)]
+    everything = {"weights": "whole", "input": [x for x, _ in sequences], "attention_mask": [mask for _, mask in sequences]}
+    with Attnd(binary, ["--config", path], {"ATTND_SERVER_WORKERS": str(workers)}) as server:
+        place = "live, %d workers" % workers
+        for at in range(0, 40, 4):
+            part = sequences[at:at + 4]
+            post(server, place, FORWARD, {"weights": "whole", "input": [x for x, _ in part], "attention_mask": [mask for _, mask in part], "return": ["output"]})
+        post(server, place, FORWARD, {"weights": "whole", "input": sequences[0][0], "causal": True, "return": ["output"]}) # is not its rule
+        post(server, place, FORWARD, {"weights": "window", "input": sequences[0][0], "return": ["output"]}) # layers differ
+        said = post(server, place, STATS, {**everything, "stderr": True})
+        got = get(server, STATS + "?weights=whole")
+        keep = ("layer", "head") + LIVE + tuple(name + "_stderr" for name in LIVE)
+        close(got["heads"], [{name: entry[name] for name in keep} for entry in said["heads"]], place)
+        check(got["n_skipped"] == 1 and got["n_sequences"] == 40 and got["n_rows"] == said["n_rows"], place, "counts %s" % {k: v for k, v in got.items() if k[:2] == "n_"})
+        check(get(server, STATS + "?weights=window")["n_skipped"] == 1, place, "layers that differ are counted")
+        rows = get(server, STATS + "?weights=whole&format=rows&include_heads=2&statistics=entropy")
+        check([(row["layer"], row["head"]) for row in rows] == [(0, 2), (1, 2)], place, "rows %s" % rows)
+        for metric in ("cosine", "pearson", "centered"):
+            question = {"metric": metric, "threshold": 0.5, "max_pairs": 4}
+            said = post(server, place, SIMILARITY, {**everything, **question, "across": "layer"})
+            got = get(server, SIMILARITY + "?weights=whole&threshold=0.5&max_pairs=4&metric=" + metric)
+            close(got, {name: said[name] for name in ("heads", "similarity", "redundancy", "clusters", "across", "pairs")}, "%s, %s" % (place, metric))
+            flat = get(server, SIMILARITY + "?weights=whole&format=rows&metric=" + metric)
+            check([(p["layer"], p["head_a"], p["head_b"]) for p in flat] == [(l, a, b) for l in range(LAYERS) for a in range(HEADS) for b in range(a + 1, HEADS)],
+                  place, "rows %s" % flat)
+        drift = get(server, "/v1/heads/drift?weights=whole&statistics=entropy")
+        check([(e["layer"], e["head"]) for e in drift["heads"]] == [(l, h) for l in range(LAYERS) for h in range(HEADS)], place, "drift %s" % drift["heads"])
+        state = get(server, "/v1/heads/state?weights=whole")
+        check(state["num_layers"] == LAYERS and state["num_heads"] == HEADS, place, "state of %s layers" % state["num_layers"])
+        merged = post(server, place, "/v1/heads/merge", {"states": [state, state]})
+        check(merged is not None, place, "states do not merge")
+        text = server.request("GET", "/metrics").body.decode()
+        for layer in range(LAYERS):
+            check('weights="whole",layer="%d",head="2"' % layer in text, place, "/metrics has no layer %d" % layer)
+    return state, merged
+
+
 REFUSED = [
     (ROLLOUT, {"attention": [[[0.5, 0.5], [0, 1]]]}, "/attention"),
     (ROLLOUT, {"attention": [[[[0.5, 0.5, 0], [0, 1, 0]]]]}, "/attention"),
@@ -331,6 +397,8 @@ def main():
             rollout(server)
             refusals(server)
         limits(binary, path)
+        live(binary, path, 1)
+        live(binary, path, 3)
     print("\n".join(faults[:60]) or "no fault")
     return 1 if faults else 0
 
