@@ -122,6 +122,32 @@ START_TEST(pairs)
 }
 END_TEST
 
+/* Of layers: pairs within each, all in one order. */
+START_TEST(pairs_of_layers)
+{
+    enum { LAYERS = 3, HEADS = 4, PAIRS = LAYERS * HEADS * (HEADS - 1) / 2 };
+    struct random random = {8};
+    double similarity[LAYERS * HEADS * HEADS];
+    struct head_pair all[PAIRS], found[PAIRS];
+    size_t count = 0;
+    for (uint32_t layer = 0; layer < LAYERS; layer++) {
+        double *of_layer = similarity + layer * HEADS * HEADS;
+        fill(of_layer, HEADS, &random);
+        for (uint32_t a = 0; a < HEADS; a++)
+            for (uint32_t b = a + 1; b < HEADS; b++)
+                if (!isnan(of_layer[a * HEADS + b]))
+                    all[count++] = (struct head_pair){layer * HEADS + a, layer * HEADS + b, of_layer[a * HEADS + b]};
+    }
+    qsort(all, count, sizeof *all, compare);
+    for (size_t most = 0; most <= PAIRS; most++) {
+        const size_t got = head_pairs(similarity, LAYERS, HEADS, found, most);
+        ck_assert_uint_eq(got, most < count ? most : count);
+        for (size_t i = 0; i < got; i++)
+            ck_assert_int_eq(compare(&found[i], &all[i]), 0);
+    }
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *s = suite_create("analysis/head_clusters");
@@ -129,6 +155,7 @@ Suite *suite(void)
     tcase_add_loop_test(t, clusters, 0, 20);
     tcase_add_loop_test(t, redundancy, 0, 5);
     tcase_add_loop_test(t, pairs, 0, 10);
+    tcase_add_test(t, pairs_of_layers);
     suite_add_tcase(s, t);
     return s;
 }

@@ -48,6 +48,28 @@ START_TEST(labels)
 }
 END_TEST
 
+START_TEST(of_layers)
+{
+    struct head_link links[4] = {[0] = {0.5f, 0, 1, 0}, [3] = {0.25f, 0, 0, 1}};
+    size_t counts[] = {1, 0, 0, 1}, most;
+    const struct links_request request = {.top_k = 1};
+    const struct links_found found = {.extent = {2, 2}, .links = {links, counts, 1, 0}, .n_rows = 2};
+    static const char wanted[] =
+        "{\"heads\":[{\"layer\":0,\"head\":0,\"links\":[{\"batch\":0,\"query\":1,\"key\":0,\"weight\":0.5}]},"
+        "{\"layer\":0,\"head\":1,\"links\":[]},{\"layer\":1,\"head\":0,\"links\":[]},"
+        "{\"layer\":1,\"head\":1,\"links\":[{\"batch\":0,\"query\":0,\"key\":1,\"weight\":0.25}]}],"
+        "\"n_rows\":2,\"n_excluded\":0}";
+    struct text text = {0};
+    struct error error;
+    ck_assert(links_answer_bytes(&request, 4, 1, NULL, &most));
+    ck_assert(links_answer_encode(&request, &found, NULL, NULL, &text, &error));
+    ck_assert_uint_le(text.length, most);
+    ck_assert_msg(text.length == strlen(wanted) && memcmp(text.data, wanted, text.length) == 0, "%.*s",
+                  (int)text.length, text.data);
+    text_free(&text);
+}
+END_TEST
+
 START_TEST(words)
 {
     static const char wanted[] = "{\"heads\":[{\"head\":0,\"links\":[{\"batch\":1,\"query\":1,\"key\":0,"
@@ -65,6 +87,7 @@ Suite *suite(void)
     Suite *s = suite_create("links_answer");
     TCase *c = tcase_create("links_answer");
     tcase_add_test(c, labels);
+    tcase_add_test(c, of_layers);
     tcase_add_test(c, words);
     suite_add_tcase(s, c);
     return s;

@@ -147,6 +147,20 @@ START_TEST(too_little_room)
 }
 END_TEST
 
+static void expect_text(const struct similarity_request *request, const struct similarity_found *found,
+                        const char *wanted)
+{
+    struct text text = {0};
+    struct error error;
+    size_t most;
+    ck_assert(similarity_answer_bytes(request, &found->extent, NULL, &most));
+    ck_assert(similarity_answer_encode(request, found, NULL, NULL, &text, &error));
+    ck_assert_uint_le(text.length, most);
+    ck_assert_msg(text.length == strlen(wanted) && memcmp(text.data, wanted, text.length) == 0, "%.*s",
+                  (int)text.length, text.data);
+    text_free(&text);
+}
+
 /* Two layers of two heads: text and all. */
 START_TEST(of_layers)
 {
@@ -167,13 +181,8 @@ START_TEST(of_layers)
     static const char *const beginning = "{\"metric\":\"cosine\",\"on\":\"attention\",\"reduce\":\"pooled\",",
                              *const heads = "\"heads\":[{\"layer\":0,\"head\":0},{\"layer\":0,\"head\":1},"
                                             "{\"layer\":1,\"head\":0},{\"layer\":1,\"head\":1}],";
-    struct text text = {0};
-    struct error error;
     char wanted[1024];
-    size_t most;
     ck_assert_uint_eq(similarity_pairs_most(&request, &extent), 2);
-    ck_assert(similarity_answer_bytes(&request, &extent, NULL, &most));
-    ck_assert(similarity_answer_encode(&request, &found, NULL, NULL, &text, &error));
     snprintf(wanted, sizeof wanted,
              "%s\"across\":\"layer\",%s\"similarity\":[[[1.0,0.5],[0.5,1.0]],[[1.0,-0.25],[-0.25,1.0]]],"
              "\"redundancy\":[[0.5,0.5],[-0.25,null]],\"clusters\":[[[0,1]],[[0],[1]]],\"pairs\":["
@@ -181,10 +190,7 @@ START_TEST(of_layers)
              "{\"layer\":1,\"head_a\":0,\"head_b\":1,\"similarity\":-0.25}],\"diversity\":[0.125,null],"
              "\"n_rows\":3,\"n_excluded\":1}",
              beginning, heads);
-    ck_assert_uint_le(text.length, most);
-    ck_assert_msg(text.length == strlen(wanted) && memcmp(text.data, wanted, text.length) == 0, "%.*s",
-                  (int)text.length, text.data);
-    text_free(&text);
+    expect_text(&request, &found, wanted);
 
     request.across = SIMILARITY_ACROSS_MODEL;
     for (size_t i = 0; i < 16; i++)
@@ -194,20 +200,14 @@ START_TEST(of_layers)
     found.n_clusters = n_together;
     found.pairs = over_layers;
     found.n_pairs = 1;
-    text = (struct text){0};
     ck_assert_uint_eq(similarity_pairs_most(&request, &extent), 6);
-    ck_assert(similarity_answer_bytes(&request, &extent, NULL, &most));
-    ck_assert(similarity_answer_encode(&request, &found, NULL, NULL, &text, &error));
     snprintf(wanted, sizeof wanted,
              "%s\"across\":\"model\",%s\"similarity\":[[1.0,0.0,1.0,0.0],[0.0,1.0,0.0,0.0],[1.0,0.0,1.0,0.0],"
              "[0.0,0.0,0.0,1.0]],\"redundancy\":[0.5,0.5,-0.25,null],\"clusters\":[[0,2],[1],[3]],\"pairs\":["
              "{\"head_a\":0,\"head_b\":2,\"similarity\":1.0}],\"diversity\":[0.125,null],"
              "\"n_rows\":3,\"n_excluded\":1}",
              beginning, heads);
-    ck_assert_uint_le(text.length, most);
-    ck_assert_msg(text.length == strlen(wanted) && memcmp(text.data, wanted, text.length) == 0, "%.*s",
-                  (int)text.length, text.data);
-    text_free(&text);
+    expect_text(&request, &found, wanted);
 }
 END_TEST
 
