@@ -144,12 +144,12 @@ static bool is_gain(size_t layer, unsigned slot)
                                  : slot == SLOT_NORM1_GAIN || slot == SLOT_NORM2_GAIN;
 }
 
-/* The nearest number of bfloat16, by float64: no case of a tie matters here. */
-static float to_bf16(double x)
+/* The nearest number of bfloat16, of two that are as near the even one; or, `between`, half way to the next. */
+static float to_bf16(double x, bool between)
 {
     int exponent;
-    const double fraction = frexp(x, &exponent);
-    return (float)ldexp(rint(fraction * 256), exponent - 8);
+    const double fraction = frexp(x, &exponent) * 256;
+    return (float)ldexp(between ? floor(fraction) + 0.5 : rint(fraction), exponent - 8);
 }
 
 /* Whether a model of bfloat16 has the tensor in it. */
@@ -180,12 +180,13 @@ static void fill_model(struct random *random, struct model_problem *m, bool bf16
             next += numbers;
             for (size_t j = 0; j < numbers; j++)
                 tensor[j] = (float)(is_gain(layer, slot) + random_normal(random) * deviation);
-            for (size_t j = 0; bf16 && j < numbers; j++)
-                tensor[j] = to_bf16((double)tensor[j]);
+            for (size_t j = 0; j < numbers; j++)
+                if (bf16 || random_chance(random, 0.1))
+                    tensor[j] = to_bf16((double)tensor[j], !bf16);
             put(random, m->model, (struct tensor_slot){layer, slot}, extent, tensor);
             for (size_t j = 0; m->shape.precision == PRECISION_BF16 && is_narrowed(extent, layer, slot) && j < numbers;
                  j++)
-                tensor[j] = to_bf16((double)tensor[j]); /* what the model has made of it */
+                tensor[j] = to_bf16((double)tensor[j], false); /* what the model has made of it */
         }
         if (!filling)
             next = problem_take(&m->owner, count * sizeof *next);
@@ -199,13 +200,15 @@ static void random_rules(struct random *random, struct model_problem *m, const s
     m->rules = (struct attention_rules){0};
     if (!m->ruled)
         return;
-    if ((m->rules.position_given = coin(random))) {
+    m->rules.position_given = random_chance(random, 0.4); /* else it is the model's own */
+    if (m->rules.position_given || coin(random)) {
         enum position_kind kind = (enum position_kind)random_size(random, POSITION_NONE, POSITION_KIND_COUNT - 1);
         if (kind == POSITION_ROPE && a->d_k < 2)
             kind = POSITION_SINUSOIDAL;
         m->rules.position = random_positions(random, kind, a, MOST_POSITIONS, &m->owner)->position;
     }
-    if ((m->rules.pattern_given = coin(random))) {
+    m->rules.pattern_given = random_chance(random, 0.4);
+    if (m->rules.pattern_given || coin(random)) {
         m->rules.pattern =
             random_pattern(random, (enum pattern_kind)random_size(random, 0, PATTERN_KIND_COUNT - 1), 24);
         m->rules.pattern.k = random_size(random, 1, 20);
