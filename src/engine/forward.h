@@ -64,6 +64,12 @@ struct forward_result {
     bool approximate;         /* out: the maps need not be distributions over keys (low_rank) */
 };
 
+/* How far behind its index a query row stands: under causal the last query meets the last key (rules.h). */
+static inline ptrdiff_t forward_position_shift(const struct forward_input *input)
+{
+    return input->causal ? (ptrdiff_t)input->key_length - (ptrdiff_t)input->query_length : 0;
+}
+
 /* Columns of a map: Tk, under linformer its projected keys. */
 static inline size_t forward_map_columns(const struct forward_input *input)
 {

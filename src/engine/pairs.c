@@ -98,8 +98,7 @@ static size_t count_run(const struct counter *counter, size_t sequence, size_t r
 static size_t count_row(const struct counter *counter, struct pattern_reader *reader, size_t sequence, size_t row)
 {
     const struct forward_input *input = counter->input;
-    const ptrdiff_t shift = input->causal ? (ptrdiff_t)input->key_length - (ptrdiff_t)input->query_length : 0;
-    const ptrdiff_t position = (ptrdiff_t)row + shift;
+    const ptrdiff_t position = (ptrdiff_t)row + forward_position_shift(input);
     if (input->causal && position < 0)
         return 0;
     const size_t limit = input->causal ? size_min((size_t)position + 1, input->key_length) : input->key_length;
