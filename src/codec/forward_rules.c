@@ -176,11 +176,10 @@ bool forward_check_rules(const struct forward_request *request, const struct att
 
 bool forward_request_check_maps(const struct forward_input *problem, struct error *error)
 {
-    const enum low_rank_kind kind = problem->rules ? problem->rules->low_rank.kind : LOW_RANK_NONE;
-    if (kind != LOW_RANK_LINFORMER && kind != LOW_RANK_NYSTROM)
+    if (!rules_shrink_keys(problem->rules))
         return true;
     return error_set_at(error, ERROR_INVALID, "/low_rank",
                         "the maps of low_rank %s are no weights of keys, and heads are not measured by them; "
                         "\"low_rank\": null computes exact attention",
-                        low_rank_name(kind));
+                        low_rank_name(problem->rules->low_rank.kind));
 }

@@ -162,11 +162,10 @@ bool rules_are_off(const struct attention_rules *rules)
 
 const char *rules_conflict(const struct attention_rules *rules, bool causal)
 {
-    const enum low_rank_kind low_rank = rules->low_rank.kind;
     const enum position_kind position = rules->position.kind;
-    if (low_rank == LOW_RANK_SVD)
+    if (rules->low_rank.kind == LOW_RANK_SVD)
         return position == POSITION_ROPE ? "position" : NULL;
-    if (low_rank != LOW_RANK_LINFORMER && low_rank != LOW_RANK_NYSTROM)
+    if (!rules_shrink_keys(rules))
         return NULL;
     if (causal)
         return "causal";

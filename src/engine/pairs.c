@@ -22,10 +22,7 @@ struct counter {
 
 static const struct pattern_rule *pattern_of(const struct forward_input *input)
 {
-    const struct attention_rules *rules = input->rules;
-    const bool low_rank =
-        rules && (rules->low_rank.kind == LOW_RANK_LINFORMER || rules->low_rank.kind == LOW_RANK_NYSTROM);
-    return low_rank ? NULL : sparse_pattern(rules);
+    return rules_shrink_keys(input->rules) ? NULL : sparse_pattern(input->rules);
 }
 
 static size_t rows_of_unit(const struct forward_input *input)
@@ -142,7 +139,6 @@ bool forward_pairs(const struct attention_shape *shape, const struct forward_inp
                    const struct parallel *parallel, struct arena *arena, double *pairs)
 {
     const size_t used = arena->used;
-    const enum low_rank_kind low_rank = input->rules ? input->rules->low_rank.kind : LOW_RANK_NONE;
     size_t bytes[PIECES];
     struct counter counter = {.input = input, .pattern = pattern_of(input), .unit_rows = rows_of_unit(input)};
     counter.units = (input->query_length - 1) / counter.unit_rows + 1;
@@ -157,7 +153,7 @@ bool forward_pairs(const struct attention_shape *shape, const struct forward_inp
     counter.counts = arena_take(arena, bytes[COUNTS]);
     if (counter.kept)
         count_kept(&counter);
-    if (low_rank == LOW_RANK_LINFORMER || low_rank == LOW_RANK_NYSTROM) {
+    if (rules_shrink_keys(input->rules)) {
         for (size_t b = 0; b < input->batch; b++)
             sum += low_rank_pairs(&input->rules->low_rank, (double)count_run(&counter, b, 0, 0, input->key_length));
     } else {

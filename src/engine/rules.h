@@ -118,4 +118,11 @@ struct attention_rules {
     size_t layer, num_layers; /* of its set, for random numbers */
 };
 
+/* Whether queries meet fewer keys than there are, made of all of them: maps are then no weights of keys. rules may be
+ * NULL. */
+static inline bool rules_shrink_keys(const struct attention_rules *rules)
+{
+    return rules && (rules->low_rank.kind == LOW_RANK_LINFORMER || rules->low_rank.kind == LOW_RANK_NYSTROM);
+}
+
 #endif

@@ -11,9 +11,8 @@
 static bool own_rule(const struct forward_job *job)
 {
     const struct forward_input *in = &job->input;
-    const enum low_rank_kind low_rank = in->rules ? in->rules->low_rank.kind : LOW_RANK_NONE;
     return in->self_attention && in->causal == job->set->rules.defaults.causal && !in->bias && !in->head_mask &&
-           !job->asked->rules && !job->asked->compare && low_rank != LOW_RANK_LINFORMER && low_rank != LOW_RANK_NYSTROM;
+           !job->asked->rules && !job->asked->compare && !rules_shrink_keys(in->rules);
 }
 
 static void give_memory(struct forward_job *job)
