@@ -162,8 +162,7 @@ bool forward_check_rules(const struct forward_request *request, const struct att
         return false;
     if (rules->position.kind == POSITION_LEARNED && !check_learned(&request->position_ids, problem, error))
         return false;
-    if (rules->keep_heads.kind != KEEP_ALL_HEADS && rules->keep_heads.kind != KEEP_ENTROPY_BELOW &&
-        rules->keep_heads.by == KEEP_BY_IMPORTANCE) {
+    if (rules_keep_heads_by(rules, KEEP_BY_IMPORTANCE)) {
         if (!defaults->importance)
             return error_set_at(error, ERROR_INVALID, "/keep_heads/by",
                                 "no importance is stored for this weight set: configure head_importance, or send it "

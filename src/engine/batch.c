@@ -242,7 +242,7 @@ static bool size_pieces(const struct attention_shape *shape, const struct batch_
          (!shares_turned_rows(shape, extent) && !matrix_bytes(extent->n_keys, p->key_stride, &bytes[KEY]))))
         return false;
     /* Without projections and padding the heads are the output, and written there, if it is wanted. */
-    if ((shape->projected || !extent->direct || (extent->rules && keep_heads_by_norm(extent->rules))) &&
+    if ((shape->projected || !extent->direct || rules_keep_heads_by(extent->rules, KEEP_BY_NORM)) &&
         !matrix_bytes(extent->n_queries, p->heads_stride, &bytes[HEADS]))
         return false;
     if (extent->sparse_floats > 0 &&
@@ -347,7 +347,7 @@ static void place_results(struct batch *batch, const struct forward_result *firs
     }
     batch->heads = (struct rows){memory[HEADS], pieces->heads_stride};
     if (!output_wanted) {
-        if (!batch->extent.rules || !keep_heads_by_norm(batch->extent.rules))
+        if (!rules_keep_heads_by(batch->extent.rules, KEEP_BY_NORM))
             batch->heads.data = NULL;
         return;
     }

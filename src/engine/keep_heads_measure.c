@@ -29,7 +29,7 @@ static bool piece_bytes(const struct attention_shape *shape, const struct batch_
     memset(bytes, 0, PIECES * sizeof *bytes);
     if (!tensor_bytes(&shape->num_heads, 1, sizeof(double), &bytes[VALUES]))
         return false;
-    return !keep_heads_by_norm(extent->rules) ||
+    return !rules_keep_heads_by(extent->rules, KEEP_BY_NORM) ||
            (tensor_bytes((size_t[]){BLOCK_ROWS, kernel_padded(columns)}, 2, sizeof(float), &bytes[CONTRIBUTIONS]) &&
             tensor_bytes((size_t[]){BLOCK_ROWS, columns}, 2, sizeof(double), &bytes[SUMS]));
 }
