@@ -266,8 +266,7 @@ static bool compare_maps(const struct batch *full, const struct attention_layer 
               : batch_open_attention(&maps, work) &&
                     work_split(work, units, attend_flop(&maps) + attend_flop(full), compare_unit, &c));
     if (!complete)
-        return error_set(error, ERROR_CLIENT_GONE,
-                         "The comparison was cancelled: nobody waits for its result any more.");
+        return error_cancelled(error);
     double sum = 0;
     for (size_t i = 0; i < units; i++)
         sum += c.sums[i];
@@ -309,7 +308,7 @@ static bool count_pairs(const struct attention_shape *shape, const struct rule_s
     if (forward_pairs(shape, input, parallel, arena, &approximation->pairs) &&
         forward_pairs(shape, &sets->full_input, parallel, arena, &approximation->pairs_full))
         return true;
-    return error_set(error, ERROR_CLIENT_GONE, "The comparison was cancelled: nobody waits for its result any more.");
+    return error_cancelled(error);
 }
 
 bool forward_run_compared(const struct attention_layer *layer, const struct attention_layer *full_layer,
@@ -337,8 +336,7 @@ bool forward_run_compared(const struct attention_layer *layer, const struct atte
         !batch_create(&full, full_layer, full_inputs, full_results, 1, parallel->lanes, arena, error))
         return false;
     if (!batch_run(&full, &work))
-        return error_set(error, ERROR_CLIENT_GONE,
-                         "The comparison was cancelled: nobody waits for its result any more.");
+        return error_cancelled(error);
     found.output_error = compare_outputs(&full, own.output, full_result.output);
     const enum maps_relation relation = relate_maps(input, layer == full_layer);
     if (relation == MAPS_EQUAL)
