@@ -44,14 +44,6 @@ static bool is_padding_mask(const struct forward_input *input)
     return input->self_attention && input->mask_kind == FORWARD_MASK_KEYS;
 }
 
-static size_t count_kept(const uint8_t *mask, size_t length)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < length; i++)
-        kept += mask[i] != 0;
-    return kept;
-}
-
 /* True when the kept positions (at least one of them not) are not one run of neighbours. */
 static bool has_holes(const uint8_t *mask, size_t length)
 {
@@ -137,7 +129,7 @@ static bool measure_input(const struct attention_shape *shape, const struct forw
         size_t n_queries = input->query_length, n_keys = input->key_length;
         if (is_padding_mask(input)) {
             const uint8_t *mask = input->mask + b * input->key_length;
-            n_queries = n_keys = count_kept(mask, input->key_length);
+            n_queries = n_keys = forward_mask_count(mask, input->key_length);
             if (n_keys < input->key_length) {
                 extent->padded = true;
                 extent->holes |= has_holes(mask, input->key_length);
@@ -289,7 +281,7 @@ static void list_sequences(struct batch *batch, const struct forward_input *inpu
         s->n_keys = input->key_length;
         if (is_padding_mask(input)) {
             const uint8_t *mask = input->mask + b * input->key_length;
-            s->n_queries = s->n_keys = count_kept(mask, input->key_length);
+            s->n_queries = s->n_keys = forward_mask_count(mask, input->key_length);
             if (s->n_keys < input->key_length) {
                 s->kept = *kept;
                 s->holes = has_holes(mask, input->key_length);

@@ -70,6 +70,15 @@ static inline ptrdiff_t forward_position_shift(const struct forward_input *input
     return input->causal ? (ptrdiff_t)input->key_length - (ptrdiff_t)input->query_length : 0;
 }
 
+/* How many of these bytes of a mask keep what they stand for. */
+static inline size_t forward_mask_count(const uint8_t *mask, size_t length)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < length; i++)
+        kept += mask[i] != 0;
+    return kept;
+}
+
 /* Columns of a map: Tk, under linformer its projected keys. */
 static inline size_t forward_map_columns(const struct forward_input *input)
 {

@@ -68,14 +68,6 @@ static void count_kept(struct counter *counter)
     }
 }
 
-static size_t count_ones(const uint8_t *bytes, size_t count)
-{
-    size_t ones = 0;
-    for (size_t i = 0; i < count; i++)
-        ones += bytes[i] != 0;
-    return ones;
-}
-
 /* Allowed keys of a row among begin .. end - 1. */
 static size_t count_run(const struct counter *counter, size_t sequence, size_t row, size_t begin, size_t end)
 {
@@ -87,8 +79,8 @@ static size_t count_run(const struct counter *counter, size_t sequence, size_t r
         return kept[end] - kept[begin];
     }
     if (input->mask_kind == FORWARD_MASK_PAIRS)
-        return count_ones(input->mask + (sequence * input->query_length + row) * input->key_length + begin,
-                          end - begin);
+        return forward_mask_count(input->mask + (sequence * input->query_length + row) * input->key_length + begin,
+                                  end - begin);
     return end - begin;
 }
 
