@@ -145,8 +145,7 @@ bool head_links_run(struct head_maps *maps, const struct parallel *parallel, str
             const double flop = (double)maps->num_heads * (double)(run.end_row - run.first_row) *
                                 (double)maps->rule->key_length * FLOP_PER_WEIGHT;
             if (!work_split(&work, maps->num_heads, flop, scan_head, &run))
-                return error_set(error, ERROR_CLIENT_GONE,
-                                 "The computation was cancelled: nobody waits for its result any more.");
+                return error_cancelled(error);
         }
     }
     for (size_t head = 0; head < maps->num_heads; head++)

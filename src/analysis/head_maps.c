@@ -134,8 +134,7 @@ static bool prepare_sequence(struct head_maps *maps, size_t index, const struct 
         return false;
     for (size_t row = 0; row < sequence->n_rows && head_maps_goes_on(maps, watch, keys); row++)
         n_allowed[row] = (uint32_t)head_maps_allowed(maps, reader, index, row, pieces->allowed);
-    return !watch->cancelled ||
-           error_set(error, ERROR_CLIENT_GONE, "The computation was cancelled: nobody waits for its result any more.");
+    return !watch->cancelled || error_cancelled(error);
 }
 
 bool head_maps_prepare(struct head_maps *maps, struct arena *arena, struct error *error)

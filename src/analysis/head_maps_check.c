@@ -163,8 +163,7 @@ bool head_maps_check(struct head_maps *maps, double tolerance, const struct para
     struct work work = {.parallel = parallel};
     atomic_init(&run.first_fault, count);
     if (!work_split(&work, count, weights * FLOP_PER_WEIGHT, check_map, &run))
-        return error_set(error, ERROR_CLIENT_GONE,
-                         "The computation was cancelled: nobody waits for its result any more.");
+        return error_cancelled(error);
     if (atomic_load(&run.first_fault) < count)
         return describe_first(&run, atomic_load(&run.first_fault), error);
     maps->stray = atomic_load(&run.stray);

@@ -190,7 +190,7 @@ static bool compare(struct run *run, size_t first, size_t count, struct error *e
     add_similarities(run);
     return true;
 cancelled:
-    return error_set(error, ERROR_CLIENT_GONE, "The computation was cancelled: nobody waits for its result any more.");
+    return error_cancelled(error);
 }
 
 /* Pooled features have the same columns in all sequences. */
@@ -325,8 +325,7 @@ bool head_similarity_run(const struct similarity_question *question, const struc
     if (!plan(&run, maps, d_v, parallel->lanes, &bytes))
         return error_out_of_memory(error);
     if (!similarity_rows_list(&run.rows, maps, arena, &run.work, &enough))
-        return error_set(error, ERROR_CLIENT_GONE,
-                         "The computation was cancelled: nobody waits for its result any more.");
+        return error_cancelled(error);
     if (!enough || !take(&run, parallel->lanes, arena))
         return error_out_of_memory(error);
     run.rows.heads = heads;

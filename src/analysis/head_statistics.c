@@ -292,8 +292,7 @@ bool head_statistics_run(struct head_maps *maps, const uint32_t *heads, size_t n
         return false;
     if (!row_facts_make(maps, arena, &facts)) {
         if (maps->watched && maps->watched->cancelled(maps->watched->context))
-            return error_set(error, ERROR_CLIENT_GONE,
-                             "The computation was cancelled: nobody waits for its result any more.");
+            return error_cancelled(error);
         return error_out_of_memory(error);
     }
     if (!take_memory(&run, parallel->lanes, arena, &bytes))
@@ -301,8 +300,7 @@ bool head_statistics_run(struct head_maps *maps, const uint32_t *heads, size_t n
     clear_positions(statistics, maps->rule, n_heads);
     if (!work_split(&work, n_heads * run.cut.units_per_head, head_statistics_flop(maps->rule, n_heads), measure_unit,
                     &run))
-        return error_set(error, ERROR_CLIENT_GONE,
-                         "The computation was cancelled: nobody waits for its result any more.");
+        return error_cancelled(error);
     for (size_t head = 0; head < n_heads; head++)
         add_up_head(&run, head);
     return true;

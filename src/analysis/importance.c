@@ -403,8 +403,7 @@ bool importance_run(const struct attention_layer *layer, const struct forward_in
         (importance_needs_output(method) && !result->output && !sum_output(&run, &work, &output_total)) ||
         !ablate(&run, n_rows, pieces[SUMS], pieces[READERS], &work) ||
         !for_each_block(&run, &work, &output_total, measured, &n_ratios))
-        return error_set(error, ERROR_CLIENT_GONE,
-                         "The computation was cancelled: nobody waits for its result any more.");
+        return error_cancelled(error);
     if (!check_finite(measured, heads, norm ? 0 : output_total, error))
         return false;
 

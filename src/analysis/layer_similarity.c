@@ -240,7 +240,7 @@ static bool within_layer(const struct apart *p, size_t layer, struct arena *aren
 
 static bool cancelled(struct error *error)
 {
-    return error_set(error, ERROR_CLIENT_GONE, "The computation was cancelled: nobody waits for its result any more.");
+    return error_cancelled(error);
 }
 
 static bool between_layers(const struct apart *p, size_t one, size_t other, struct arena *arena,

@@ -119,12 +119,9 @@ static void fill_open_sequence(const struct pieces *pieces, size_t at, size_t n)
 
 static size_t count_kept(const struct forward_input *input, size_t sequence)
 {
-    size_t kept = 0;
-    if (input->mask_kind == FORWARD_MASK_NONE)
-        return input->key_length;
-    for (size_t i = 0; i < input->key_length; i++)
-        kept += input->mask[sequence * input->key_length + i] != 0;
-    return kept;
+    return input->mask_kind == FORWARD_MASK_NONE
+               ? input->key_length
+               : forward_mask_count(input->mask + sequence * input->key_length, input->key_length);
 }
 
 static void make_open(const struct forward_input *input, const struct pieces *pieces)

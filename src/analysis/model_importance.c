@@ -214,8 +214,7 @@ bool model_importance_run(const struct model *model, const struct forward_input 
         return error_out_of_memory(error);
     struct work work = {.parallel = parallel};
     if (!scored_rows(&last, run.readers, run.reader_bytes, &work, run.scored, &importance->n_rows))
-        return error_set(error, ERROR_CLIENT_GONE,
-                         "The computation was cancelled: nobody waits for its result any more.");
+        return error_cancelled(error);
     importance->n_excluded = input->batch * input->query_length - importance->n_rows;
     const double y_squares = squares_of(&run, result->output, NULL);
     if (!isfinite(y_squares))

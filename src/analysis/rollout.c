@@ -257,7 +257,6 @@ bool rollout_run(const struct rollout *r, const struct parallel *parallel, struc
     const size_t floats = (r->per_head ? r->num_heads : 1) * r->length * r->length;
     for (size_t sequence = 0; sequence < r->batch; sequence++)
         if (!run_sequence(&run, sequence, pieces.between, result + sequence * floats, &work))
-            return error_set(error, ERROR_CLIENT_GONE,
-                             "The computation was cancelled: nobody waits for its result any more.");
+            return error_cancelled(error);
     return true;
 }

@@ -82,10 +82,8 @@ const struct key_run *allowed_runs(struct allowed_reader *reader, size_t row, si
 {
     const struct forward_input *input = reader->input;
     *limit = allowed_key_limit(input, row);
-    if (reader->pattern) {
-        const ptrdiff_t position = (ptrdiff_t)(row + (input->causal ? input->key_length - input->query_length : 0));
-        return pattern_runs(reader->pattern, position, count);
-    }
+    if (reader->pattern)
+        return pattern_runs(reader->pattern, (ptrdiff_t)row + forward_position_shift(input), count);
     reader->all = (struct key_run){0, (uint32_t)*limit};
     *count = *limit > 0;
     return &reader->all;

@@ -59,6 +59,11 @@ bool error_out_of_memory(struct error *error)
     return error_set(error, ERROR_OUT_OF_MEMORY, "memory ran out; try again, or send less at once");
 }
 
+bool error_cancelled(struct error *error)
+{
+    return error_set(error, ERROR_CLIENT_GONE, "The computation was cancelled: nobody waits for its result any more.");
+}
+
 const char *error_slug(enum error_code code)
 {
     return SLUGS[code];

@@ -63,6 +63,10 @@ bool error_set_at(struct error *error, enum error_code code, const char *pointer
 /* The one text for a failed allocation. */
 bool error_out_of_memory(struct error *error);
 
+/* The one text for work that parallel->cancelled ended (ERROR_CLIENT_GONE): whoever cancelled it knows the reason, and
+ * replaces it. */
+bool error_cancelled(struct error *error);
+
 /* "not-json" for ERROR_NOT_JSON. */
 const char *error_slug(enum error_code code);
 

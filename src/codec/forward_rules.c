@@ -175,8 +175,7 @@ bool forward_check_rules(const struct forward_request *request, const struct att
         return false;
     if (rules->position.kind == POSITION_LEARNED && !check_learned(request, problem, error))
         return false;
-    if (rules->keep_heads.kind != KEEP_ALL_HEADS && rules->keep_heads.kind != KEEP_ENTROPY_BELOW &&
-        rules->keep_heads.by == KEEP_BY_IMPORTANCE) {
+    if (rules_keep_heads_by(rules, KEEP_BY_IMPORTANCE)) {
         if (!defaults->importance)
             return error_set_at(error, ERROR_INVALID, "/keep_heads/by",
                                 "no importance is stored for this weight set: configure head_importance, or send it "
@@ -189,11 +188,10 @@ bool forward_check_rules(const struct forward_request *request, const struct att
 
 bool forward_request_check_maps(const struct forward_input *problem, struct error *error)
 {
-    const enum low_rank_kind kind = problem->rules ? problem->rules->low_rank.kind : LOW_RANK_NONE;
-    if (kind != LOW_RANK_LINFORMER && kind != LOW_RANK_NYSTROM)
+    if (!rules_shrink_keys(problem->rules))
         return true;
     return error_set_at(error, ERROR_INVALID, "/low_rank",
                         "the maps of low_rank %s are no weights of keys, and heads are not measured by them; "
                         "\"low_rank\": null computes exact attention",
-                        low_rank_name(kind));
+                        low_rank_name(problem->rules->low_rank.kind));
 }

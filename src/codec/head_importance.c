@@ -25,20 +25,11 @@ static bool read_layer(struct json_reader *r, size_t num_heads, double *values, 
            json_error(r, error, ERROR_INVALID, "%zu numbers, expected %zu, one for each head", count, num_heads);
 }
 
-/* Whether what comes next is an array that begins with an array. */
-static bool is_nested(const struct json_reader *r)
-{
-    struct json_reader ahead = *r;
-    struct error error;
-    return json_enter_array(&ahead, &error) && json_next_element(&ahead, &error) == JSON_ITEM &&
-           json_peek(&ahead) == JSON_ARRAY;
-}
-
 static bool read_layers(struct json_reader *r, size_t num_layers, size_t num_heads, double *values, struct error *error)
 {
     enum json_step step;
     size_t count = 0;
-    if (num_layers == 1 && !is_nested(r))
+    if (num_layers == 1 && !json_peek_nested(r))
         return read_layer(r, num_heads, values, error);
     if (!json_enter_array(r, error))
         return false;

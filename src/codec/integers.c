@@ -65,19 +65,10 @@ static bool read_rows(struct json_reader *r, struct walk *walk, size_t shape[INT
     return step == JSON_DONE;
 }
 
-/* Whether what comes next is an array that begins with an array. */
-static bool is_nested(const struct json_reader *r)
-{
-    struct json_reader ahead = *r;
-    struct error error;
-    return json_enter_array(&ahead, &error) && json_next_element(&ahead, &error) == JSON_ITEM &&
-           json_peek(&ahead) == JSON_ARRAY;
-}
-
 static bool read_nested(struct json_reader *r, struct arena *arena, struct integers *integers, struct error *error)
 {
     const size_t used = arena->used;
-    const bool nested = is_nested(r);
+    const bool nested = json_peek_nested(r);
     struct integers made = {.rank = nested ? 2 : 1};
     struct walk walk = {.arena = arena};
     walk.data = arena_take_rest(arena, &walk.room);

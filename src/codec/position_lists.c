@@ -107,18 +107,9 @@ static bool keep(struct walk *walk, enum contents contents, struct arena *arena,
     return true;
 }
 
-/* Whether what comes next is a list that begins with a list. */
-static bool is_nested(const struct json_reader *r)
-{
-    struct json_reader ahead = *r;
-    struct error error;
-    return json_enter_array(&ahead, &error) && json_next_element(&ahead, &error) == JSON_ITEM &&
-           json_peek(&ahead) == JSON_ARRAY;
-}
-
 bool position_lists_read(struct json_reader *r, struct arena *arena, struct position_lists *lists, struct error *error)
 {
-    const bool nested = is_nested(r);
+    const bool nested = json_peek_nested(r);
     struct json_reader again = *r;
     struct walk walk = {.n_outer = !nested};
     if (!(nested ? read_lists(r, &walk, POSITIONS, error) : read_entries(r, &walk, read_position, error)) ||

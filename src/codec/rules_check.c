@@ -164,10 +164,9 @@ bool rules_are_off(const struct attention_rules *rules)
 static const char *conflict(const struct attention_rules *rules, enum position_kind position, enum pattern_kind pattern,
                             bool causal)
 {
-    const enum low_rank_kind low_rank = rules->low_rank.kind;
-    if (low_rank == LOW_RANK_SVD)
+    if (rules->low_rank.kind == LOW_RANK_SVD)
         return position == POSITION_ROPE ? "position" : NULL;
-    if (low_rank != LOW_RANK_LINFORMER && low_rank != LOW_RANK_NYSTROM)
+    if (!rules_shrink_keys(rules))
         return NULL;
     if (causal)
         return "causal";

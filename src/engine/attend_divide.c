@@ -78,8 +78,7 @@ static void divide_sparse(const struct attention_shape *shape, struct sequence *
         2 * plan_flop(&s->input->rules->pattern, s->n_queries, s->input->key_length) / (double)s->n_queries;
     const double rows = most / (row_flop(shape, s) * (double)shape->num_heads + read) / (double)tile;
     const size_t tiles = rows < (double)(s->n_queries / tile + 1) ? (size_t)fmax(rows, 1) : s->n_queries / tile + 1;
-    const ptrdiff_t shift = s->input->causal ? (ptrdiff_t)s->input->key_length - (ptrdiff_t)s->input->query_length : 0;
-    const ptrdiff_t first = (ptrdiff_t)sequence_position(s, 0) + shift;
+    const ptrdiff_t first = (ptrdiff_t)sequence_position(s, 0) + forward_position_shift(s->input);
     s->unit_rows = tiles * tile;
     s->unit_offset = first > 0 ? (size_t)first % tile : 0;
 }

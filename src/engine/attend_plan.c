@@ -59,12 +59,6 @@ void planner_open(struct planner *planner, const struct batch_extent *extent, si
     memset(planner->marks, 0, bytes[1]);
 }
 
-/* How far behind its index a row stands (rules.h). */
-static ptrdiff_t position_shift(const struct sequence *s)
-{
-    return s->input->causal ? (ptrdiff_t)s->input->key_length - (ptrdiff_t)s->input->query_length : 0;
-}
-
 /* The rows (or keys) of the sequence that stand before a position of the input. */
 static size_t kept_before(const struct sequence *s, size_t position, size_t n_kept)
 {
@@ -87,7 +81,8 @@ struct row_keys row_keys_begin(struct pattern_reader *reader, const struct seque
 {
     struct row_keys keys = {.sequence = s, .limit = sequence_key_limit(s, row)};
     if (keys.limit > 0)
-        keys.runs = pattern_runs(reader, (ptrdiff_t)sequence_position(s, row) + position_shift(s), &keys.n_runs);
+        keys.runs =
+            pattern_runs(reader, (ptrdiff_t)sequence_position(s, row) + forward_position_shift(s->input), &keys.n_runs);
     return keys;
 }
 
@@ -138,7 +133,7 @@ size_t plan_tile_rows(const struct pattern_rule *rule)
 /* The rows that a row at this place shares a tile with, as far as their places go. */
 static void bound_tile(const struct planner *planner, const struct sequence *s, size_t row, size_t *first, size_t *end)
 {
-    const ptrdiff_t shift = position_shift(s), position = (ptrdiff_t)sequence_position(s, row) + shift;
+    const ptrdiff_t shift = forward_position_shift(s->input), position = (ptrdiff_t)sequence_position(s, row) + shift;
     const size_t rows = plan_tile_rows(&planner->rules->pattern), block = own_tile(&planner->rules->pattern);
     ptrdiff_t from = PTRDIFF_MIN / 2, to = 0;
     if (position >= 0) {

@@ -44,14 +44,6 @@ static bool is_padding_mask(const struct forward_input *input)
     return input->self_attention && input->mask_kind == FORWARD_MASK_KEYS;
 }
 
-static size_t count_kept(const uint8_t *mask, size_t length)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < length; i++)
-        kept += mask[i] != 0;
-    return kept;
-}
-
 /* True when the kept positions (at least one of them not) are not one run of neighbours. */
 static bool has_holes(const uint8_t *mask, size_t length)
 {
@@ -137,7 +129,7 @@ static bool measure_input(const struct attention_shape *shape, const struct forw
         size_t n_queries = input->query_length, n_keys = input->key_length;
         if (is_padding_mask(input)) {
             const uint8_t *mask = input->mask + b * input->key_length;
-            n_queries = n_keys = count_kept(mask, input->key_length);
+            n_queries = n_keys = forward_mask_count(mask, input->key_length);
             if (n_keys < input->key_length) {
                 extent->padded = true;
                 extent->holes |= has_holes(mask, input->key_length);
@@ -242,7 +234,7 @@ static bool size_pieces(const struct attention_shape *shape, const struct batch_
          (!shares_turned_rows(shape, extent) && !matrix_bytes(extent->n_keys, p->key_stride, &bytes[KEY]))))
         return false;
     /* Without projections and padding the heads are the output, and written there, if it is wanted. */
-    if ((shape->projected || !extent->direct || (extent->rules && keep_heads_by_norm(extent->rules))) &&
+    if ((shape->projected || !extent->direct || rules_keep_heads_by(extent->rules, KEEP_BY_NORM)) &&
         !matrix_bytes(extent->n_queries, p->heads_stride, &bytes[HEADS]))
         return false;
     if (extent->sparse_floats > 0 &&
@@ -307,7 +299,7 @@ static void list_sequences(struct batch *batch, const struct forward_input *inpu
         s->n_keys = input->key_length;
         if (is_padding_mask(input)) {
             const uint8_t *mask = input->mask + b * input->key_length;
-            s->n_queries = s->n_keys = count_kept(mask, input->key_length);
+            s->n_queries = s->n_keys = forward_mask_count(mask, input->key_length);
             if (s->n_keys < input->key_length) {
                 s->kept = *kept;
                 s->holes = has_holes(mask, input->key_length);
@@ -376,7 +368,7 @@ static void place_results(struct batch *batch, const struct forward_result *firs
         return;
     }
     if (!output_wanted) {
-        if (!batch->extent.rules || !keep_heads_by_norm(batch->extent.rules))
+        if (!rules_keep_heads_by(batch->extent.rules, KEEP_BY_NORM))
             batch->heads.data = NULL;
         return;
     }

@@ -60,8 +60,7 @@ static bool compare_all_maps(const struct batch *full, const struct attention_la
     if (!batch_create(&maps, layer, &input, nothings, 1, work->parallel->lanes, arena, error))
         return false;
     if (!batch_prepare(&maps, work))
-        return error_set(error, ERROR_CLIENT_GONE,
-                         "The comparison was cancelled: nobody waits for its result any more.");
+        return error_cancelled(error);
     if (!compare_maps(&maps, full, input, work, arena, &sum, error))
         return false;
     *attention_error = n_scored > 0 ? sum / (double)n_scored / (double)layer->shape.num_heads : NAN;
@@ -75,7 +74,7 @@ static bool count_pairs(const struct attention_shape *shape, const struct rule_s
     if (forward_pairs(shape, input, parallel, arena, &approximation->pairs) &&
         forward_pairs(shape, &sets->full_input, parallel, arena, &approximation->pairs_full))
         return true;
-    return error_set(error, ERROR_CLIENT_GONE, "The comparison was cancelled: nobody waits for its result any more.");
+    return error_cancelled(error);
 }
 
 bool forward_run_compared(const struct attention_layer *layer, const struct attention_layer *full_layer,
@@ -103,8 +102,7 @@ bool forward_run_compared(const struct attention_layer *layer, const struct atte
         !batch_create(&full, full_layer, full_inputs, full_results, 1, parallel->lanes, arena, error))
         return false;
     if (!batch_run(&full, &work))
-        return error_set(error, ERROR_CLIENT_GONE,
-                         "The comparison was cancelled: nobody waits for its result any more.");
+        return error_cancelled(error);
     found.output_error = compare_outputs(&full, own.output, full_result.output);
     const enum maps_relation relation = relate_maps(input, layer == full_layer);
     if (relation == MAPS_EQUAL)

@@ -228,8 +228,7 @@ bool compare_maps(const struct batch *maps, const struct batch *full, const stru
                                : batch_open_attention(maps, work) &&
                                      work_split(work, units, attend_flop(maps) + attend_flop(full), compare_unit, &c);
     if (!complete)
-        return error_set(error, ERROR_CLIENT_GONE,
-                         "The comparison was cancelled: nobody waits for its result any more.");
+        return error_cancelled(error);
     *sum = 0;
     for (size_t i = 0; i < units; i++)
         *sum += c.sums[i];

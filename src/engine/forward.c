@@ -48,5 +48,5 @@ bool forward_run_observed(const struct attention_layer *layer, const struct forw
     struct work work = {.parallel = parallel};
     if (batch_run(&batch, &work))
         return true;
-    return error_set(error, ERROR_CLIENT_GONE, "The computation was cancelled: nobody waits for its result any more.");
+    return error_cancelled(error);
 }

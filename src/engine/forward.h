@@ -93,6 +93,21 @@ static inline size_t forward_plane(const struct forward_result *result, size_t s
     return sequence * (result->n_layers ? result->n_layers : 1) * planes + place;
 }
 
+/* How far behind its index a query row stands: under causal the last query meets the last key (rules.h). */
+static inline ptrdiff_t forward_position_shift(const struct forward_input *input)
+{
+    return input->causal ? (ptrdiff_t)input->key_length - (ptrdiff_t)input->query_length : 0;
+}
+
+/* How many of these bytes of a mask keep what they stand for. */
+static inline size_t forward_mask_count(const uint8_t *mask, size_t length)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < length; i++)
+        kept += mask[i] != 0;
+    return kept;
+}
+
 /* Columns of a map: Tk, under linformer its projected keys. */
 static inline size_t forward_map_columns(const struct forward_input *input)
 {

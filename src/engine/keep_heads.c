@@ -14,38 +14,21 @@ static const struct keep_heads_rule *rule_of(const struct attention_rules *rules
     return rules && rules->keep_heads.kind != KEEP_ALL_HEADS ? &rules->keep_heads : NULL;
 }
 
-static bool by_entropy(const struct keep_heads_rule *rule)
-{
-    return rule && rule->kind == KEEP_ENTROPY_BELOW;
-}
-
-static bool is_known(const struct keep_heads_rule *rule)
-{
-    return rule && !by_entropy(rule) && rule->by == KEEP_BY_IMPORTANCE;
-}
-
-bool keep_heads_by_norm(const struct attention_rules *rules)
-{
-    const struct keep_heads_rule *rule = rule_of(rules);
-    return rule && !by_entropy(rule) && rule->by == KEEP_BY_NORM;
-}
-
 /* The pieces of the memory, and of a lane's. */
 enum { USED, COMPUTED, QUERY_UNITS, KEY_UNITS, VALUE_UNITS, ROW_VALUES, ROW_KEYS, LANES, PIECES };
 
 static bool piece_bytes(const struct attention_shape *shape, const struct batch_extent *extent, unsigned lanes,
                         size_t bytes[PIECES], size_t *lane_bytes)
 {
-    const struct keep_heads_rule *rule = rule_of(extent->rules);
     const size_t heads = shape->num_heads;
     memset(bytes, 0, PIECES * sizeof *bytes);
     *lane_bytes = 0;
     if (!tensor_bytes((size_t[]){extent->n_sequences, heads}, 2, 1, &bytes[USED]) ||
         !keep_heads_lane_bytes(shape, extent, lane_bytes) || !size_multiply(lanes, *lane_bytes, &bytes[LANES]))
         return false;
-    if (!is_known(rule))
+    if (!rules_keep_heads_by(extent->rules, KEEP_BY_IMPORTANCE))
         return tensor_bytes((size_t[]){extent->n_queries, heads}, 2, sizeof(float), &bytes[ROW_VALUES]) &&
-               (keep_heads_by_norm(extent->rules) ||
+               (rules_keep_heads_by(extent->rules, KEEP_BY_NORM) ||
                 tensor_bytes(&extent->n_queries, 1, sizeof(uint32_t), &bytes[ROW_KEYS]));
     bytes[COMPUTED] = heads;
     /* No panel is narrower than a column. */
@@ -155,10 +138,11 @@ void keep_heads_open(struct batch *batch, unsigned lanes, void *memory, size_t b
                                 .row_keys = pieces[ROW_KEYS],
                                 .lanes = pieces[LANES],
                                 .lane_bytes = lane_bytes};
-    kept->by_norm = keep_heads_by_norm(batch->extent.rules);
-    kept->by_entropy = by_entropy(kept->rule);
-    kept->by_rows = !kept->by_norm && !is_known(kept->rule);
-    if (is_known(kept->rule))
+    const bool known = rules_keep_heads_by(batch->extent.rules, KEEP_BY_IMPORTANCE);
+    kept->by_norm = rules_keep_heads_by(batch->extent.rules, KEEP_BY_NORM);
+    kept->by_entropy = kept->rule->kind == KEEP_ENTROPY_BELOW;
+    kept->by_rows = !kept->by_norm && !known;
+    if (known)
         open_known(batch, pieces);
 }
 

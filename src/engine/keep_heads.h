@@ -36,9 +36,6 @@ struct kept_heads {
     size_t lane_bytes;
 };
 
-/* What kept_heads.by_norm will be. */
-bool keep_heads_by_norm(const struct attention_rules *rules);
-
 /* Memory, as in position.h. keep_heads_open wants the batch's sequences, and that they know their results. */
 bool keep_heads_bytes(const struct attention_shape *shape, const struct batch_extent *extent, unsigned lanes,
                       size_t *bytes);

@@ -29,7 +29,7 @@ static bool piece_bytes(const struct attention_shape *shape, const struct batch_
     memset(bytes, 0, PIECES * sizeof *bytes);
     if (!tensor_bytes(&shape->num_heads, 1, sizeof(double), &bytes[VALUES]))
         return false;
-    return !keep_heads_by_norm(extent->rules) ||
+    return !rules_keep_heads_by(extent->rules, KEEP_BY_NORM) ||
            (tensor_bytes((size_t[]){BLOCK_ROWS, kernel_padded(columns)}, 2, sizeof(float), &bytes[CONTRIBUTIONS]) &&
             tensor_bytes((size_t[]){BLOCK_ROWS, columns}, 2, sizeof(double), &bytes[SUMS]));
 }
@@ -109,12 +109,7 @@ static void measure_norms(const void *argument, size_t index, unsigned lane)
 
 static size_t count_keys(const uint8_t *allowed, size_t begin, size_t end)
 {
-    if (!allowed)
-        return end - begin;
-    size_t n_keys = 0;
-    for (size_t j = begin; j < end; j++)
-        n_keys += allowed[j];
-    return n_keys;
+    return allowed ? forward_mask_count(allowed + begin, end - begin) : end - begin;
 }
 
 /* Keys that masks, causal order and the pattern let a row see; reader: of the pattern, NULL where it hides nothing. */

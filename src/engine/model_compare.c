@@ -34,7 +34,7 @@ struct comparison {
 
 static bool cancelled(struct error *error)
 {
-    return error_set(error, ERROR_CLIENT_GONE, "The comparison was cancelled: nobody waits for its result any more.");
+    return error_cancelled(error);
 }
 
 /* The rules of both runs' maps; those of the full one are also what it runs under. */

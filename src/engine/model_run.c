@@ -47,7 +47,7 @@ static size_t first_layer(const struct forward_input *const *inputs, size_t coun
 
 static bool cancelled(struct error *error)
 {
-    return error_set(error, ERROR_CLIENT_GONE, "The computation was cancelled: nobody waits for its result any more.");
+    return error_cancelled(error);
 }
 
 static struct rows_in readable(const struct rows *rows)

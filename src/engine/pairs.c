@@ -22,10 +22,7 @@ struct counter {
 
 static const struct pattern_rule *pattern_of(const struct forward_input *input)
 {
-    const struct attention_rules *rules = input->rules;
-    const bool low_rank =
-        rules && (rules->low_rank.kind == LOW_RANK_LINFORMER || rules->low_rank.kind == LOW_RANK_NYSTROM);
-    return low_rank ? NULL : sparse_pattern(rules);
+    return rules_shrink_keys(input->rules) ? NULL : sparse_pattern(input->rules);
 }
 
 static size_t rows_of_unit(const struct forward_input *input)
@@ -71,14 +68,6 @@ static void count_kept(struct counter *counter)
     }
 }
 
-static size_t count_ones(const uint8_t *bytes, size_t count)
-{
-    size_t ones = 0;
-    for (size_t i = 0; i < count; i++)
-        ones += bytes[i] != 0;
-    return ones;
-}
-
 /* Allowed keys of a row among begin .. end - 1. */
 static size_t count_run(const struct counter *counter, size_t sequence, size_t row, size_t begin, size_t end)
 {
@@ -90,16 +79,15 @@ static size_t count_run(const struct counter *counter, size_t sequence, size_t r
         return kept[end] - kept[begin];
     }
     if (input->mask_kind == FORWARD_MASK_PAIRS)
-        return count_ones(input->mask + (sequence * input->query_length + row) * input->key_length + begin,
-                          end - begin);
+        return forward_mask_count(input->mask + (sequence * input->query_length + row) * input->key_length + begin,
+                                  end - begin);
     return end - begin;
 }
 
 static size_t count_row(const struct counter *counter, struct pattern_reader *reader, size_t sequence, size_t row)
 {
     const struct forward_input *input = counter->input;
-    const ptrdiff_t shift = input->causal ? (ptrdiff_t)input->key_length - (ptrdiff_t)input->query_length : 0;
-    const ptrdiff_t position = (ptrdiff_t)row + shift;
+    const ptrdiff_t position = (ptrdiff_t)row + forward_position_shift(input);
     if (input->causal && position < 0)
         return 0;
     const size_t limit = input->causal ? size_min((size_t)position + 1, input->key_length) : input->key_length;
@@ -143,7 +131,6 @@ bool forward_pairs(const struct attention_shape *shape, const struct forward_inp
                    const struct parallel *parallel, struct arena *arena, double *pairs)
 {
     const size_t used = arena->used;
-    const enum low_rank_kind low_rank = input->rules ? input->rules->low_rank.kind : LOW_RANK_NONE;
     size_t bytes[PIECES];
     struct counter counter = {.input = input, .pattern = pattern_of(input), .unit_rows = rows_of_unit(input)};
     counter.units = (input->query_length - 1) / counter.unit_rows + 1;
@@ -158,7 +145,7 @@ bool forward_pairs(const struct attention_shape *shape, const struct forward_inp
     counter.counts = arena_take(arena, bytes[COUNTS]);
     if (counter.kept)
         count_kept(&counter);
-    if (low_rank == LOW_RANK_LINFORMER || low_rank == LOW_RANK_NYSTROM) {
+    if (rules_shrink_keys(input->rules)) {
         for (size_t b = 0; b < input->batch; b++)
             sum += low_rank_pairs(&input->rules->low_rank, (double)count_run(&counter, b, 0, 0, input->key_length));
     } else {

@@ -143,8 +143,7 @@ int64_t position_cursor_next(struct position_cursor *cursor)
     const size_t index = sequence_position(s, cursor->row++);
     if (in->position_ids)
         return in->position_ids[(in->positions_per_sequence ? s->index * in->query_length : 0) + index];
-    const bool shifted = !cursor->keys && in->causal;
-    return (int64_t)index + (shifted ? (int64_t)in->key_length - (int64_t)in->query_length : 0);
+    return (int64_t)index + (cursor->keys ? 0 : forward_position_shift(in));
 }
 
 struct angle_reader position_reader(const struct positions *positions, unsigned lane)

@@ -82,8 +82,6 @@ const float *position_bias_of_row(const struct batch *batch, const struct sequen
     const struct positions *p = &batch->positions;
     if (!p->distance_bias)
         return NULL;
-    const struct forward_input *in = s->input;
-    const ptrdiff_t shift = in->causal ? (ptrdiff_t)in->key_length - (ptrdiff_t)in->query_length : 0;
-    const ptrdiff_t position = (ptrdiff_t)sequence_position(s, row) + shift;
+    const ptrdiff_t position = (ptrdiff_t)sequence_position(s, row) + forward_position_shift(s->input);
     return p->distance_bias + head * p->n_distances + ((ptrdiff_t)p->most_behind - position);
 }

@@ -119,4 +119,18 @@ struct attention_rules {
     size_t layer, num_layers; /* of its set, for random numbers */
 };
 
+/* Whether queries meet fewer keys than there are, made of all of them: maps are then no weights of keys. rules may be
+ * NULL. */
+static inline bool rules_shrink_keys(const struct attention_rules *rules)
+{
+    return rules && (rules->low_rank.kind == LOW_RANK_LINFORMER || rules->low_rank.kind == LOW_RANK_NYSTROM);
+}
+
+/* Whether this measure of heads decides which are kept. rules may be NULL. */
+static inline bool rules_keep_heads_by(const struct attention_rules *rules, enum keep_heads_measure measure)
+{
+    return rules && (rules->keep_heads.kind == KEEP_COUNT || rules->keep_heads.kind == KEEP_MASS) &&
+           rules->keep_heads.by == measure;
+}
+
 #endif

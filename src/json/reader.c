@@ -246,6 +246,14 @@ enum json_step json_next_element(struct json_reader *r, struct error *error)
     return JSON_ITEM;
 }
 
+bool json_peek_nested(const struct json_reader *r)
+{
+    struct json_reader ahead = *r;
+    struct error error;
+    return json_enter_array(&ahead, &error) && json_next_element(&ahead, &error) == JSON_ITEM &&
+           json_peek(&ahead) == JSON_ARRAY;
+}
+
 bool json_read_in_place(struct json_reader *r, struct json_key *string, struct error *error)
 {
     if (json_peek(r) != JSON_STRING)

@@ -100,6 +100,8 @@ char *json_key_copy(const struct json_key *key, size_t *length);
 
 bool json_enter_array(struct json_reader *r, struct error *error);
 enum json_step json_next_element(struct json_reader *r, struct error *error);
+/* Whether an array that begins with an array comes next. Consumes nothing. */
+bool json_peek_nested(const struct json_reader *r);
 
 /* Fresh memory, NUL-terminated UTF-8; a string with an escaped NUL in it is ERROR_INVALID unless `length` is asked for.
  */

@@ -214,10 +214,9 @@ static bool decode(struct forward_job *job, struct error *error)
 static bool goes_by_importance(const struct forward_job *job)
 {
     const struct forward_rules *own = job->asked->rules;
-    const struct attention_rules *rules =
-        own && own->asked.named & RULE_KEEP_HEADS ? &own->asked.rules : job->set->rules.defaults.rules;
-    return rules && (rules->keep_heads.kind == KEEP_COUNT || rules->keep_heads.kind == KEEP_MASS) &&
-           rules->keep_heads.by == KEEP_BY_IMPORTANCE;
+    return rules_keep_heads_by(own && own->asked.named & RULE_KEEP_HEADS ? &own->asked.rules
+                                                                         : job->set->rules.defaults.rules,
+                               KEEP_BY_IMPORTANCE);
 }
 
 /* What the set does by default, as it is now: that stays the job's, whatever is stored meanwhile. */
@@ -287,8 +286,8 @@ double forward_job_expected_flop(const struct forward_job *job)
            FLOP_PER_WEIGHT_BYTE * (double)weight_bytes;
 }
 
-/* What is computed together has one weight set, and the same rules: the set's own; of a model, tokens to embed or none. A
- * bare layer's hidden states are made another way. NULL: it is computed alone. */
+/* What is computed together has one weight set, and the same rules: the set's own; of a model, tokens to embed or none.
+ * A bare layer's hidden states are made another way. NULL: it is computed alone. */
 static const void *batch_key_of(const struct forward_job *job)
 {
     if (job->asked->rules || job->asked->compare)

@@ -25,10 +25,8 @@ static bool own_rule(const struct forward_job *job)
 {
     const struct forward_input *in = &job->input;
     const struct model_shape *model = weight_set_model(job->set);
-    const enum low_rank_kind low_rank = in->rules ? in->rules->low_rank.kind : LOW_RANK_NONE;
     return in->self_attention && own_causal(job) && (!model || live_observer_can(model, in->rules)) && !in->bias &&
-           !in->head_mask && !job->asked->rules && !job->asked->compare && low_rank != LOW_RANK_LINFORMER &&
-           low_rank != LOW_RANK_NYSTROM;
+           !in->head_mask && !job->asked->rules && !job->asked->compare && !rules_shrink_keys(in->rules);
 }
 
 static void give_memory(struct forward_job *job)

@@ -1,17 +1,24 @@
 /* Owns what a digest is made of. Clients compare digests between servers and over years, so it changes only with the
- * version in its first bytes.
+ * version in its first bytes. In this order, all of it little-endian:
  *
- *     "attnd-weights/1" and a NUL, 16 bytes
- *     num_layers (1), projected (0 or 1), d_model, num_heads, num_kv_heads, d_k, d_v, the bits of scale as float32: 8
- * bytes each for W_Q, W_K, W_V, W_O, b_Q, b_K, b_V, b_O: rows (0 where absent), columns, 8 bytes each; then the float32
- * numbers, row-major, `x @ W` All little-endian. The source, the name, the file and its dtype are no part of it.
+ * - "attnd-weights/1" and a NUL: 16 bytes.
+ * - num_layers (1), projected (0 or 1), d_model, num_heads, num_kv_heads, d_k, d_v and the bits of scale as float32:
+ *   8 bytes each.
+ * - For W_Q, W_K, W_V, W_O, b_Q, b_K, b_V and b_O: rows (0 where absent) and columns, 8 bytes each; then the float32
+ *   numbers, row-major, as in `x @ W`.
  *
- * Where the configuration says more, which decides results too:
- *     "attnd-rules/1" and NULs, 16 bytes
- *     causal; of position, pattern, low_rank, keep_heads and dropout the kind (0: off), and of one that is on its
- * numbers in the order of engine/rules.h, float64 as their bits; global positions behind their count the count and the
- * float32 numbers of each tensor of a rule; the count and the float64 numbers of head_importance What was put in place
- * of the latter while the server ran is no part of it. */
+ * The source, the name, the file and its dtype are no part of it. Where the configuration says more, which decides
+ * results too, there follow:
+ *
+ * - "attnd-rules/1" and NULs: 16 bytes.
+ * - causal, 8 bytes, as each number here.
+ * - The kind (0: off; for dropout its samples) of each of position, pattern, low_rank, keep_heads and dropout, and
+ *   behind the kind of one that is on its numbers in the order of engine/rules.h, float64 as their bits; global
+ *   positions behind their count.
+ * - The count and the float32 numbers of each tensor of a rule.
+ * - The count and the float64 numbers of head_importance, 8 bytes each. What was put in its place while the server
+ *   ran is no part.
+ */
 #include "weights/digest.h"
 
 #include <nettle/sha2.h>
