@@ -3,6 +3,7 @@
 #include "config/config_file.h"
 #include "config/keys.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,9 +32,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         /* What was taken is whole: every set has what its source needs. */
         for (size_t i = 0; i < config.weights_count; i++) {
             const struct weights_config *set = &config.weights[i];
-            check(set->name && *set->name && set->num_heads);
-            check(set->source == WEIGHTS_SAFETENSORS ? set->path && set->tensors[TENSOR_W_O]
-                                                     : set->d_model % set->num_heads == 0);
+            const bool in_file = set->source == WEIGHTS_SAFETENSORS || set->source == WEIGHTS_BLOCKS;
+            check(set->name && *set->name);
+            /* A folder says all of itself. */
+            check(set->source == WEIGHTS_HUGGINGFACE ? set->path && !set->num_heads : set->num_heads > 0);
+            check(!in_file || set->path);
+            check(set->source != WEIGHTS_SAFETENSORS || set->tensors[TENSOR_W_O]);
+            check((set->source != WEIGHTS_NUMPY && set->source != WEIGHTS_IDENTITY) ||
+                  set->d_model % set->num_heads == 0);
         }
         check(config.listen_count > 0 && config.server.io_threads > 0);
     }
