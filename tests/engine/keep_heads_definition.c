@@ -60,34 +60,59 @@ static double norm_of(const double *x, size_t count)
     return sqrt(square);
 }
 
+/* In nats. */
+static double entropy_of(const float *map, size_t count)
+{
+    double entropy = 0;
+    for (size_t j = 0; j < count; j++)
+        if (map[j] > 0)
+            entropy -= (double)map[j] * log((double)map[j]);
+    return entropy;
+}
+
+/* No fmax of the numbers as double: gcc 12 for aarch64 fails with an internal error where it vectorizes that. */
+static double largest_of(const float *map, size_t count)
+{
+    float largest = 0;
+    for (size_t j = 0; j < count; j++)
+        if (map[j] > largest)
+            largest = map[j];
+    return (double)largest;
+}
+
+/* How long what head h adds to row i of the output is, and how long the sum over all heads is. */
+static void lengths_of(const struct problem *one, const struct answer *a, size_t h, size_t i, double *head, double *all)
+{
+    const size_t d_model = one->shape.d_model;
+    double c[512], y[512] = {0};
+    for (size_t g = 0; g < one->shape.num_heads; g++) {
+        contribution(one, a, g, i, c);
+        for (size_t column = 0; column < d_model; column++)
+            y[column] += c[column];
+        if (g == h)
+            *head = norm_of(c, d_model);
+    }
+    *all = norm_of(y, d_model);
+}
+
 /* The value of one row; false: the row does not count. */
 static bool row_value(const struct problem *one, const struct answer *a, size_t h, size_t i, double *value)
 {
     const struct keep_heads_rule *rule = &one->input.rules->keep_heads;
     const size_t tk = one->input.key_length, n_keys = keys_of_row(one, i);
-    const float *map = a->attention + (h * one->input.query_length + i) * tk;
+    const float *map = a->attention + (h * one->input.query_length + i) * tk; /* [Tk] */
+    double head = 0, all = 0;
     if (rule->kind == KEEP_ENTROPY_BELOW) {
-        double entropy = 0;
-        for (size_t j = 0; j < tk; j++)
-            entropy -= map[j] > 0 ? (double)map[j] * log((double)map[j]) : 0;
-        *value = entropy / log((double)n_keys);
+        *value = entropy_of(map, tk) / log((double)n_keys);
         return n_keys > 1;
     }
     if (rule->by == KEEP_BY_CONFIDENCE) {
-        *value = 0;
-        for (size_t j = 0; j < tk; j++)
-            *value = fmax(*value, (double)map[j]);
+        *value = largest_of(map, tk);
         return n_keys > 0;
     }
-    double c[512], y[512] = {0};
-    for (size_t g = 0; g < one->shape.num_heads; g++) {
-        contribution(one, a, g, i, c);
-        for (size_t column = 0; column < one->shape.d_model; column++)
-            y[column] += c[column];
-    }
-    contribution(one, a, h, i, c);
-    *value = norm_of(c, one->shape.d_model) / norm_of(y, one->shape.d_model);
-    return n_keys > 0 && norm_of(y, one->shape.d_model) > 0;
+    lengths_of(one, a, h, i, &head, &all);
+    *value = head / all;
+    return n_keys > 0 && all > 0;
 }
 
 void keep_heads_values(const struct problem *one, const struct answer *a, double *values)
