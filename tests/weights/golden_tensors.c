@@ -1,6 +1,7 @@
 /* Reads golden/models/tensors.json and compares. One thread. */
 #include "golden_tensors.h"
 
+#include "base/text.h"
 #include "golden.h"
 #include "weights/model_digest.h"
 #include "weights/model_load.h"
@@ -211,7 +212,8 @@ static void check_unused(const struct model_source *source, const json_t *want, 
 {
     size_t i, names = 0;
     json_t *value;
-    char *list = strndup(source->unused.data ? source->unused.data : "", source->unused.length);
+    char *list = text_copy(source->unused.length ? source->unused.data : "", source->unused.length);
+    ck_assert_ptr_nonnull(list);
     for (const char *at = list; *at; at += strcspn(at, ",") + 2 * (strchr(at, ',') != NULL))
         names++;
     ck_assert_msg(names == json_array_size(want), "%s: unused are %s", set, list);
