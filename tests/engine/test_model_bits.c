@@ -3,6 +3,7 @@
 
 #include "engine/kernels/kernels.h"
 #include "engine/observer.h"
+#include "engine/position.h"
 #include "lanes.h"
 #include "model_runner.h"
 #include "suite.h"
@@ -130,6 +131,58 @@ START_TEST(what_is_returned_changes_no_bit)
             }
             run_together(&t, order, random_size(&random, 1, CASES), wanted, NULL, &parallel_serial);
         }
+        traffic_close(&t);
+    }
+}
+END_TEST
+
+/* From a layer on, over what reached it, whose rows have had their positions added: the output and the later states
+ * have the bits of the whole run. */
+static void check_from_layer(const struct traffic *t, size_t i, size_t first)
+{
+    const struct model_case *whole = &t->cases[i];
+    const size_t states = t->m.shape.num_layers + 1, batch = whole->input.batch,
+                 per_state = whole->input.query_length * t->m.shape.attention.d_model;
+    const float *reached = t->alone[i].tensors[ANSWER_STATES];
+    float *rows = malloc(batch * per_state * sizeof *rows); /* [B, T, d_model] */
+    ck_assert_ptr_nonnull(rows);
+    for (size_t b = 0; b < batch; b++)
+        memcpy(rows + b * per_state, reached + (b * states + first) * per_state, per_state * sizeof *rows);
+    struct model_case part = *whole;
+    struct attention_rules rules = t->m.rules;
+    if (position_is_added(&rules))
+        rules.position.kind = POSITION_NONE;
+    if (t->m.ruled)
+        part.input.rules = &rules;
+    part.input.embedding = NULL;
+    part.input.query = part.input.key = part.input.value = rows;
+    part.input.first_layer = first;
+    const struct model_case *cases[] = {&part};
+    struct model_answer answer = model_answer_create(&t->m, &part);
+    struct forward_result result = {
+        .output = answer.tensors[ANSWER_OUTPUT], .hidden_states = answer.tensors[ANSWER_STATES], .n_states = states};
+    model_run_results(&t->m, cases, &result, 1, NULL, &parallel_serial);
+    ck_assert_msg(memcmp(result.output, t->alone[i].tensors[ANSWER_OUTPUT], batch * per_state * sizeof(float)) == 0,
+                  "%s: the output has other bits from layer %zu on", engine_isa(), first);
+    for (size_t b = 0; b < batch; b++)
+        ck_assert_msg(memcmp(result.hidden_states + (b * states + first) * per_state,
+                             reached + (b * states + first) * per_state,
+                             (states - first) * per_state * sizeof(float)) == 0,
+                      "%s: states have other bits from layer %zu on", engine_isa(), first);
+    model_answer_free(&answer);
+    free(rows);
+}
+
+START_TEST(a_run_from_a_layer_on_changes_no_bit)
+{
+    if (!choose_variant(_i))
+        return;
+    for (uint64_t seed = 0; seed < TRAFFICS; seed++) {
+        struct traffic t;
+        traffic_open(&t, 700 + seed);
+        for (size_t i = 0; i < CASES && t.m.rules.dropout.samples == 0; i++) /* whose output is a mean */
+            for (size_t first = 0; first < t.m.shape.num_layers; first++)
+                check_from_layer(&t, i, first);
         traffic_close(&t);
     }
 }
@@ -359,6 +412,7 @@ Suite *suite(void)
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, company_and_lanes_change_no_bit, 0, KERNEL_VARIANT_COUNT);
     tcase_add_loop_test(t, what_is_returned_changes_no_bit, 0, KERNEL_VARIANT_COUNT);
+    tcase_add_loop_test(t, a_run_from_a_layer_on_changes_no_bit, 0, KERNEL_VARIANT_COUNT);
     tcase_add_loop_test(t, precision_changes_no_bit_of_exact_numbers, 0, KERNEL_VARIANT_COUNT);
     tcase_add_loop_test(t, observers_change_no_bit, 0, KERNEL_VARIANT_COUNT);
     tcase_add_test(t, a_run_that_is_cancelled_says_so);
