@@ -95,7 +95,8 @@ static bool check_complete(struct analysis_request *request, struct error *error
             forward->query.rank + forward->key.rank + forward->value.rank ==
         0)
         return error_set_at(error, ERROR_INVALID, "",
-                            "the member attention is missing (or input, or query and key, to have it computed)");
+                            "the member attention is missing, or what it is to be computed from: input, input_ids, "
+                            "inputs_embeds or pixel_values, or query and key");
     return forward_request_complete(&request->forward, error);
 }
 

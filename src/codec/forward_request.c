@@ -413,7 +413,9 @@ bool forward_request_complete(struct forward_request *request, struct error *err
     if (first || (query && key))
         return true;
     if (!other)
-        return error_set_at(error, ERROR_INVALID, "", "the member input is missing (or query and key)");
+        return error_set_at(error, ERROR_INVALID, "",
+                            "an input is missing: send input, input_ids, inputs_embeds or pixel_values, or query and "
+                            "key");
     return error_set_at(error, ERROR_INVALID, "", "%s without %s: attention needs query and key, or input", other,
                         query ? "key" : "query");
 }

@@ -224,6 +224,43 @@ def check_examples(server, document):
     check(posted > 0, "examples", "there is none")
 
 
+def check_members(server, document):
+    """What a request's schema has are the members that the route knows, as its answer to an unknown one lists them."""
+    compared = 0
+    for path, item in document["paths"].items():
+        media = item.get("post", {}).get("requestBody", {}).get("content", {}).get("application/json")
+        if not media or not path.startswith("/v1/") or path == "/v1/heads/merge":
+            continue
+        described = set(whole(document, media["schema"]).get("properties", {}))
+        reply = server.post(path, {"no such member, nor one like it": 0})
+        listed = set(re.findall(r'"([a-z_0-9]+)"', read_json(reply.body)["detail"].partition("the members here are")[2]))
+        listed -= {"attention"} if path == "/v1/heads/importance" else set()  # known, to say why it is not taken
+        check(listed == described, path, "only the schema has %s, only the server %s" % (sorted(described - listed), sorted(listed - described)))
+        compared += 1
+    check(compared >= 6, "members", "only %d routes were asked" % compared)
+
+
+# What a forward is computed from: one of these, or query and key.
+ALTERNATIVES = {"input": [[0.5]], "input_ids": [1, 2], "inputs_embeds": [[0.5]], "pixel_values": [[[0.5]]]}
+
+
+def check_alternatives(document):
+    """The schemas of requests take each input by itself, no two of them, and no input beside maps."""
+    for name in ("ForwardRequest", "StatsRequest", "SimilarityRequest", "LinksRequest", "RolloutRequest", "ImportanceRequest"):
+        schema = {"$ref": "#/components/schemas/" + name}
+        takes = lambda request: first_error(document, schema, request) is None
+        for one, value in ALTERNATIVES.items():
+            check(takes({one: value}), name, "%s is not taken" % one)
+            for other in ALTERNATIVES.keys() - {one}:
+                check(not takes({one: value, other: ALTERNATIVES[other]}), name, "%s and %s are taken" % (one, other))
+            check(not takes({one: value, "query": [[1]], "key": [[1]]}), name, "%s and query are taken" % one)
+            check(not takes({one: value, "attention": [[[1]]]}), name, "%s and attention are taken" % one)
+        if name not in ("ForwardRequest", "ImportanceRequest"):
+            check(takes({"attention": [[[[[1]]]]], "attention_mask": [[1]]}), name, "maps of many layers are not taken")
+            for beside, value in {"token_type_ids": [0], "position_ids": [0], "pattern": None, "head_mask": [1]}.items():
+                check(not takes({"attention": [[[1]]], beside: value}), name, "attention and %s are taken" % beside)
+
+
 def check_files(server, document):
     """A safetensors file is taken and given where the description says so, and is a problem where it is none."""
     kind = "application/x-safetensors"
@@ -360,11 +397,13 @@ def main():
     with open(path, encoding="utf-8") as file:
         document = read_json(file.read())
     check_document(document, version)
+    check_alternatives(document)
     if not faults:
         with Attnd(binary) as server:
             served = read_json(server.request("GET", "/openapi.json").body.decode("utf-8"))
             check(served == document, "GET /openapi.json", "the served document is not the file %s" % os.path.basename(path))
             check_examples(server, document)
+            check_members(server, document)
             check_files(server, document)
             check_gets(server, document)
             check_bad_requests(server, document)
