@@ -198,6 +198,9 @@ static bool read_entries(struct safetensors *header, json_t *root, const unsigne
     return true;
 }
 
+/* What stands in a large file's place after a clone without Git LFS begins so; no header is as long as that says. */
+static const char LFS_POINTER[LENGTH_BYTES] = {'v', 'e', 'r', 's', 'i', 'o', 'n', ' '};
+
 bool safetensors_header_length(const void *file, size_t size, size_t *header_length, struct error *error)
 {
     const unsigned char *bytes = file;
@@ -206,6 +209,11 @@ bool safetensors_header_length(const void *file, size_t size, size_t *header_len
         return error_set(error, ERROR_BAD_ENCODING,
                          "not a safetensors file: it has %zu bytes, its header's length alone takes %d", size,
                          LENGTH_BYTES);
+    if (memcmp(file, LFS_POINTER, LENGTH_BYTES) == 0)
+        return error_set(
+            error, ERROR_BAD_ENCODING,
+            "not a safetensors file: it begins with \"version \", as a Git LFS pointer does, which stands in "
+            "a file's place until git lfs pull fetches it");
     for (int i = LENGTH_BYTES; i-- > 0;)
         length = length << 8 | bytes[i];
     if (length > size - LENGTH_BYTES)
