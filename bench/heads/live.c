@@ -27,12 +27,17 @@ struct pass {
     bool observed;
 };
 
+static struct live_shape sums_shape(const struct attention_shape *shape)
+{
+    return (struct live_shape){.num_layers = 1, .num_heads = shape->num_heads};
+}
+
 static size_t scratch_bytes(const struct pass *pass)
 {
     const struct forward_input *inputs[] = {&pass->input};
     size_t forward, observer = 0;
     if (!forward_scratch_bytes(&pass->shape, inputs, 1, 1, &forward) ||
-        !live_observer_bytes(NULL, pass->shape.num_heads, inputs, 1, 1, &observer))
+        !live_observer_bytes(NULL, sums_shape(&pass->shape), inputs, 1, 1, &observer))
         abort();
     return forward + observer;
 }
@@ -50,9 +55,9 @@ static void run(void *context)
         return;
     }
     struct live_sums *sums[] = {&pass->sums};
-    live_sums_lay(&pass->sums, 1, pass->shape.num_heads, pass->sums_memory);
+    live_sums_lay(&pass->sums, sums_shape(&pass->shape), pass->sums_memory);
     struct live_observer *observer =
-        live_observer_create(NULL, pass->shape.num_heads, inputs, 1, 1, sums, &pass->scratch, &error);
+        live_observer_create(NULL, sums_shape(&pass->shape), inputs, 1, 1, sums, &pass->scratch, &error);
     const struct forward_observer interface = live_observer_interface(observer);
     if (!forward_run_observed(pass->layer, inputs, results, 1, &interface, &parallel_serial, &pass->scratch, &error) ||
         !live_observer_finish(observer, 0))
@@ -66,7 +71,7 @@ static void compare(const struct attention_shape *shape, const struct attention_
     struct contender contenders[2] = {{0}};
     size_t bytes;
     float *x = normals(7, length * shape->d_model, 1);
-    live_sums_bytes(1, shape->num_heads, &bytes);
+    live_sums_bytes(sums_shape(shape), &bytes);
     for (int i = 0; i < 2; i++) {
         struct pass *p = &passes[i];
         *p = (struct pass){.shape = *shape, .layer = layer, .observed = i == 1};

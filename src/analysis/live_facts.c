@@ -209,17 +209,19 @@ bool live_facts_make(const struct forward_input *input, struct arena *arena, str
     return true;
 }
 
-struct live_counts live_facts_count(const struct live_facts *facts, const struct forward_input *input)
+struct live_counts live_facts_count(const struct live_facts *facts, const struct forward_input *input,
+                                    struct live_keys *keys)
 {
     struct live_counts counts = {0};
+    *keys = (struct live_keys){0};
     for (size_t b = 0; b < input->batch; b++) {
         const struct live_sequence *sequence = &facts->sequences[b];
         const double scored = sequence->rows[ROWS_SCORED];
         counts.sequences += scored > 0;
         counts.rows += scored;
         counts.excluded += (double)input->query_length - scored;
-        counts.allowed += sequence->allowed;
-        counts.even += sequence->even;
+        keys->allowed += sequence->allowed;
+        keys->even += sequence->even;
     }
     return counts;
 }

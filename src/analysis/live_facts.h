@@ -31,7 +31,8 @@ bool live_facts_bytes(const struct forward_input *input, size_t *bytes);
 /* False when the arena is too small. */
 bool live_facts_make(const struct forward_input *input, struct arena *arena, struct live_facts *facts);
 
-/* Adds up the sequences: counts of an input, none of which was skipped. */
-struct live_counts live_facts_count(const struct live_facts *facts, const struct forward_input *input);
+/* Adds up the sequences: counts of an input, none of which was skipped, and its *keys. */
+struct live_counts live_facts_count(const struct live_facts *facts, const struct forward_input *input,
+                                    struct live_keys *keys);
 
 #endif

@@ -14,19 +14,20 @@
 
 struct live_observer;
 
-/* Live sums have one set of counts for all layers: those of a model can be observed whose layers all let a row see the
- * same keys, under the rules that its set has by default. */
-bool live_observer_can(const struct model_shape *model, const struct attention_rules *rules);
+/* The shape of the sums of a model under the rules and the causal order of `own`, those that its set has by default;
+ * model NULL: of one bare layer. */
+struct live_shape live_observer_shape(const struct model_shape *model, size_t num_heads,
+                                      const struct forward_input *own);
 
 /* The arena that live_observer_create takes from, for those of the inputs that are `observed`. model: whose layers are
- * observed; NULL: one bare layer. False on overflow. */
-bool live_observer_bytes(const struct model_shape *model, size_t num_heads, const struct forward_input *const *inputs,
-                         size_t count, unsigned lanes, size_t *bytes);
+ * observed; NULL: one bare layer. shape: of its sums. False on overflow. */
+bool live_observer_bytes(const struct model_shape *model, struct live_shape shape,
+                         const struct forward_input *const *inputs, size_t count, unsigned lanes, size_t *bytes);
 
-/* sums: of each input that is observed where its sums go, of as many layers, empty (live_sums_lay is enough); they are
- * the observer's until live_observer_finish. ERROR_OUT_OF_MEMORY when the arena is too small. Inputs, sums and arena
+/* sums: of each input that is observed where its sums go, of that shape, empty (live_sums_lay is enough); they are the
+ * observer's until live_observer_finish. ERROR_OUT_OF_MEMORY when the arena is too small. Inputs, sums and arena
  * outlive it. */
-struct live_observer *live_observer_create(const struct model_shape *model, size_t num_heads,
+struct live_observer *live_observer_create(const struct model_shape *model, struct live_shape shape,
                                            const struct forward_input *const *inputs, size_t count, unsigned lanes,
                                            struct live_sums *const *sums /* [count] */, struct arena *arena,
                                            struct error *error);

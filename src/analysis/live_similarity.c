@@ -11,15 +11,17 @@ bool live_similarity_has(enum similarity_metric metric)
     return metric == SIMILARITY_COSINE || metric == SIMILARITY_PEARSON || metric == SIMILARITY_CENTERED;
 }
 
-/* What the metric adds to <c_a, c_b>. The products of attention itself are greater by U, since rows sum to 1; and all
- * heads have the mean rows / N. */
-static double shift_of(const struct live_counts *counts, enum similarity_metric metric)
+/* What the metric adds to <c_a, c_b> of heads of a layer. The products of attention itself are greater by U, since rows
+ * sum to 1; and all have the mean rows / N. */
+static double shift_of(const struct live_sums *sums, size_t layer, enum similarity_metric metric)
 {
+    const struct live_keys *keys = &sums->keys[live_sums_part(sums, layer)];
+    const double rows = live_sums_of(sums, layer, 0, STATISTIC_ENTROPY).n;
     switch (metric) {
     case SIMILARITY_COSINE:
-        return counts->even;
+        return keys->even;
     case SIMILARITY_PEARSON:
-        return counts->even - (counts->allowed > 0 ? counts->rows * counts->rows / counts->allowed : 0);
+        return keys->even - (keys->allowed > 0 ? rows * rows / keys->allowed : 0);
     default:
         return 0;
     }
@@ -28,15 +30,15 @@ static double shift_of(const struct live_counts *counts, enum similarity_metric 
 /* The norm of a head, as the metric sees it; NaN where it is none. */
 static double norm_of(const struct live_sums *sums, size_t layer, size_t head, double shift)
 {
-    const double centered = live_sums_product(sums, layer, head, head), whole = centered + sums->counts.even,
-                 square = centered + shift;
+    const double centered = live_sums_product(sums, layer, head, head),
+                 whole = centered + sums->keys[live_sums_part(sums, layer)].even, square = centered + shift;
     return square > 0 && square > LEFT_LEAST * LEFT_LEAST * whole ? sqrt(square) : (double)NAN;
 }
 
 void live_similarity(const struct live_sums *sums, size_t layer, enum similarity_metric metric, double *similarity)
 {
     const size_t heads = sums->num_heads;
-    const double shift = shift_of(&sums->counts, metric);
+    const double shift = shift_of(sums, layer, metric);
     for (size_t a = 0; a < heads; a++)
         similarity[a * heads + a] = norm_of(sums, layer, a, shift); /* until the end */
     for (size_t a = 0; a < heads; a++)

@@ -38,7 +38,8 @@ static void add_rows(struct live_totals *totals, const struct live_sums *sums, s
     for (size_t i = 0; i < LIVE_STATISTIC_COUNT; i++) {
         const enum row_set set = head_statistic_kinds[live_statistics[i]].rows;
         if (!known[set])
-            totals->rows[layer * ROW_SET_COUNT + set] += sums->means[i].n;
+            totals->rows[layer * ROW_SET_COUNT + set] +=
+                sums->means[live_sums_part(sums, layer) * LIVE_STATISTIC_COUNT + i].n;
         known[set] = true;
     }
 }
@@ -51,18 +52,20 @@ void live_totals_add_sums(struct live_totals *totals, const struct live_sums *su
     totals->counts[LIVE_TOTAL_SKIPPED] += sums->counts.skipped;
     totals->counts[LIVE_TOTAL_EXCLUDED] += sums->counts.excluded;
     for (size_t layer = 0; layer < layers; layer++) {
+        const size_t part = live_sums_part(sums, layer);
         double *to = totals->heads + layer * totals->num_heads * LIVE_STATISTIC_COUNT;
         add_rows(totals, sums, layer);
         for (size_t i = 0; i < LIVE_BASELINE_COUNT; i++) {
-            const struct ratio_sums *even = &sums->baselines[i];
+            const struct ratio_sums *even = &sums->baselines[part * LIVE_BASELINE_COUNT + i];
             totals->even[layer * LIVE_BASELINE_COUNT + i] += sum_of(even->offset, even->z, even->n);
         }
         for (size_t i = 0; i < LIVE_STATISTIC_COUNT; i++) {
-            const double *offsets = live_sums_values(sums, i) + layer * sums->num_heads, *z = offsets + sums->columns;
-            if (live_statistics[i] == STATISTIC_SIGNED_DISTANCE || !(sums->means[i].n > 0))
+            const double *offsets = live_sums_values(sums, part, i) + live_sums_column(sums, layer),
+                         *z = offsets + sums->columns, n = sums->means[part * LIVE_STATISTIC_COUNT + i].n;
+            if (live_statistics[i] == STATISTIC_SIGNED_DISTANCE || !(n > 0))
                 continue;
             for (size_t head = 0; head < heads; head++)
-                to[head * LIVE_STATISTIC_COUNT + i] += sum_of(offsets[head], z[head], sums->means[i].n);
+                to[head * LIVE_STATISTIC_COUNT + i] += sum_of(offsets[head], z[head], n);
         }
     }
 }

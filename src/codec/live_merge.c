@@ -5,6 +5,7 @@
 #include "base/size.h"
 #include "codec/json_document.h"
 #include "codec/state_members.h"
+#include "codec/state_sums.h"
 #include "json/pointer.h"
 
 #include <jansson.h>
@@ -29,80 +30,77 @@ static bool cauchy_schwarz(double a, double b, double c)
     return fabs(a) <= sqrt(b) * sqrt(c) * (1 + SLACK) + 1e-300;
 }
 
-/* Of `count` heads: values [4, columns]. */
-static bool take_sums(const struct state_reading *r, const struct live_counts *counts, enum head_statistic statistic,
-                      struct live_means *means, double *values, size_t columns, size_t count)
+/* What traffic can have, of one part. */
+static bool check_sums(const struct state_reading *r, const struct live_counts *counts, const struct state_sums *sums,
+                       size_t part, const char *place)
 {
-    double *offset = values, *z = values + columns, *zz = values + 2 * columns, *zn = values + 3 * columns;
-    char place[80];
-    const json_t *all = json_object_get(r->document, "statistics"),
-                 *object = json_object_get(all, head_statistic_kinds[statistic].name);
-    snprintf(place, sizeof place, "statistics/%s", head_statistic_kinds[statistic].name);
-    if (!json_is_object(object))
-        return state_wrong(r, place, object, "an object with the statistic's sums");
-    if (!state_take_number(r, object, place, "sequences", 0, &means->sequences) ||
-        !state_take_number(r, object, place, "n", 0, &means->n) ||
-        !state_take_number(r, object, place, "nn", 0, &means->nn) ||
-        !state_take_list(r, object, place, "offset", offset, count) ||
-        !state_take_list(r, object, place, "z", z, count) || !state_take_list(r, object, place, "zz", zz, count) ||
-        !state_take_list(r, object, place, "zn", zn, count))
-        return false;
-    if (means->sequences != floor(means->sequences) || (means->sequences > 0) != (means->n > 0) ||
-        !cauchy_schwarz(means->n, means->sequences, means->nn) || means->nn > means->n * means->n * (1 + SLACK))
+    const double sequences = sums->sequences[part * sums->stride], n = sums->n[part * sums->stride],
+                 nn = sums->nn[part * sums->stride];
+    const double *values[STATE_VALUES];
+    for (size_t i = 0; i < STATE_VALUES; i++)
+        values[i] = sums->values[i] + part * sums->values_stride;
+    if (sequences != floor(sequences) || (sequences > 0) != (n > 0) || !cauchy_schwarz(n, sequences, nn) ||
+        nn > n * n * (1 + SLACK))
         return state_impossible(r, place, "sequences, n and nn do not fit together");
-    if (means->n < means->sequences || means->sequences > counts->sequences || means->n > counts->rows)
+    if (n < sequences || sequences > counts->sequences || n > counts->rows)
         return state_impossible(r, place, "sequences and n do not fit n_sequences and n_rows");
-    for (size_t i = 0; i < count; i++) {
-        if (fabs(offset[i]) > VALUE_MOST || fabs(z[i]) > 2 * VALUE_MOST * means->n ||
-            zz[i] > 4 * VALUE_MOST * VALUE_MOST * means->nn)
+    for (size_t i = 0; i < sums->count; i++) {
+        const double offset = values[STATE_OFFSET][i], z = values[STATE_Z][i], zz = values[STATE_ZZ][i];
+        if (fabs(offset) > VALUE_MOST || fabs(z) > 2 * VALUE_MOST * n || zz > 4 * VALUE_MOST * VALUE_MOST * nn)
             return state_impossible(r, place, "offset, z and zz are beyond the values that rows have");
         /* zz is a difference of larger numbers where sums about other offsets were added. */
-        const double squares = zz[i] + SLACK * SLACK * offset[i] * offset[i] * means->nn;
-        if (!(squares >= 0) || !cauchy_schwarz(zn[i], squares, means->nn) ||
-            !cauchy_schwarz(z[i], squares, means->sequences))
+        const double squares = zz + SLACK * SLACK * offset * offset * nn;
+        if (!(squares >= 0) || !cauchy_schwarz(values[STATE_ZN][i], squares, nn) ||
+            !cauchy_schwarz(z, squares, sequences))
             return state_impossible(r, place, "z, zz and zn do not fit together");
     }
     return true;
 }
 
-static bool take_baseline(const struct state_reading *r, const struct live_counts *counts,
-                          enum head_statistic statistic, struct ratio_sums *sums)
+static bool take_sums(const struct state_reading *r, const struct live_counts *counts, const struct state_sums *sums)
 {
-    struct live_means means;
-    double values[4];
-    if (!take_sums(r, counts, statistic, &means, values, 1, 1))
+    const json_t *object = json_object_get(json_object_get(r->document, "statistics"), sums->name);
+    const size_t parts = sums->parts;
+    char place[80];
+    snprintf(place, sizeof place, "statistics/%s", sums->name);
+    if (!json_is_object(object))
+        return state_wrong(r, place, object, "an object with the statistic's sums");
+    if (!state_take_parts(r, object, place, "sequences", sums->sequences, parts, sums->stride) ||
+        !state_take_parts(r, object, place, "n", sums->n, parts, sums->stride) ||
+        !state_take_parts(r, object, place, "nn", sums->nn, parts, sums->stride))
         return false;
-    *sums = (struct ratio_sums){.offset = values[0],
-                                .sequences = means.sequences,
-                                .z = values[1],
-                                .n = means.n,
-                                .zz = values[2],
-                                .zn = values[3],
-                                .nn = means.nn};
+    for (size_t i = 0; i < STATE_VALUES; i++)
+        if (!state_take_list(r, object, place, state_value_names[i],
+                             (struct state_numbers){sums->values[i], parts, sums->values_stride, sums->count}))
+            return false;
+    for (size_t part = 0; part < parts; part++)
+        if (!check_sums(r, counts, sums, part, place))
+            return false;
     return true;
 }
 
 static bool check_products(const struct state_reading *r, const struct live_sums *sums)
 {
-    const double even = sums->counts.even;
     char found[128];
-    for (size_t layer = 0; layer < sums->num_layers; layer++)
+    for (size_t layer = 0; layer < sums->num_layers; layer++) {
+        const struct live_keys *keys = &sums->keys[live_sums_part(sums, layer)];
         for (size_t a = 0; a < sums->num_heads; a++) {
             const double aa = live_sums_product(sums, layer, a, a);
-            if (!(aa >= 0 && aa <= sums->counts.allowed * (1 + SLACK))) {
+            if (!(aa >= 0 && aa <= keys->allowed * (1 + SLACK))) {
                 snprintf(found, sizeof found, "the product of head %zu with itself is %.6g, %s", a, aa,
                          aa >= 0 ? "more than n_allowed" : "below 0");
                 return state_impossible(r, "products", found);
             }
             for (size_t b = 0; b < a; b++) {
                 const double bb = live_sums_product(sums, layer, b, b), ab = live_sums_product(sums, layer, a, b);
-                if (!cauchy_schwarz(ab, aa, bb) || !cauchy_schwarz(ab + even, aa + even, bb + even)) {
+                if (!cauchy_schwarz(ab, aa, bb) || !cauchy_schwarz(ab + keys->even, aa + keys->even, bb + keys->even)) {
                     snprintf(found, sizeof found,
                              "the product of heads %zu and %zu is %.6g, more than their norms allow", b, a, ab);
                     return state_impossible(r, "products", found);
                 }
             }
         }
+    }
     return true;
 }
 
@@ -110,18 +108,43 @@ static bool check_counts(const struct state_reading *r, const struct live_counts
 {
     if (counts->sequences > counts->rows || (counts->rows > 0) != (counts->sequences > 0))
         return state_impossible(r, "n_rows", "there is a row at least in each of n_sequences");
-    if (counts->allowed < counts->rows)
+    return true;
+}
+
+/* Of a part of so many rows. */
+static bool check_keys(const struct state_reading *r, const struct live_keys *keys, double rows)
+{
+    if (keys->allowed < rows)
         return state_impossible(r, "n_allowed", "there is a key at least for each of n_rows");
-    if (counts->even > counts->rows * (1 + SLACK))
+    if (keys->even > rows * (1 + SLACK))
         return state_impossible(r, "even", "it is at most n_rows");
-    if (!cauchy_schwarz(counts->rows, counts->even, counts->allowed))
+    if (!cauchy_schwarz(rows, keys->even, keys->allowed))
         return state_impossible(r, "even", "it is at least n_rows * n_rows / n_allowed");
     return true;
 }
 
-/* What of a document the sums' sizes follow from. */
-static bool take_shape(const struct state_reading *r, size_t *layers, size_t *heads)
+/* Once the statistics are there: where each layer has keys of its own, those have its rows. */
+static bool take_keys(const struct state_reading *r, struct live_sums *sums)
 {
+    const size_t parts = sums->num_parts;
+    struct live_keys *keys = sums->keys;
+    if (!state_take_parts(r, r->document, "", "n_allowed", &keys->allowed, parts, STATE_KEYS_STRIDE) ||
+        !state_take_parts(r, r->document, "", "even", &keys->even, parts, STATE_KEYS_STRIDE))
+        return false;
+    for (size_t part = 0; part < parts; part++) {
+        const double rows = parts == 1 ? sums->counts.rows : live_sums_of(sums, part, 0, STATISTIC_ENTROPY).n;
+        if (!state_is_count(keys[part].allowed))
+            return state_wrong(r, "n_allowed", json_object_get(r->document, "n_allowed"), STATE_COUNT_WORDS);
+        if (!check_keys(r, &keys[part], rows))
+            return false;
+    }
+    return true;
+}
+
+/* What of a document the sums' sizes follow from. */
+static bool take_shape(const struct state_reading *r, struct live_shape *shape)
+{
+    const json_t *allowed = json_object_get(r->document, "n_allowed");
     double n_layers, n_heads;
     const char *format = state_text(r, "format");
     if (!json_is_object(r->document))
@@ -136,8 +159,10 @@ static bool take_shape(const struct state_reading *r, size_t *layers, size_t *he
         return state_wrong(r, "num_layers", json_object_get(r->document, "num_layers"), "a whole number, 1 to 4096");
     if (n_heads != floor(n_heads) || n_heads < 1 || n_heads > HEADS_MOST)
         return state_wrong(r, "num_heads", json_object_get(r->document, "num_heads"), "a whole number, 1 to 65536");
-    *layers = (size_t)n_layers;
-    *heads = (size_t)n_heads;
+    *shape = (struct live_shape){.num_layers = (size_t)n_layers, .num_heads = (size_t)n_heads};
+    shape->by_layer = shape->num_layers > 1 && json_is_array(allowed);
+    if (shape->by_layer && json_array_size(allowed) != shape->num_layers)
+        return state_wrong(r, "n_allowed", allowed, "a number, or a list of num_layers");
     return true;
 }
 
@@ -147,7 +172,6 @@ static bool take_document(const struct state_reading *r, struct live_state *stat
     struct live_sums *sums = &state->sums;
     struct live_counts *counts = &sums->counts;
     const json_t *rate = json_object_get(r->document, "sample_rate");
-    const size_t all = sums->num_layers * sums->num_heads;
     if (!state_text(r, "weights"))
         return state_wrong(r, "weights", json_object_get(r->document, "weights"), "a string");
     if (!state_take_text(r, "instance", state->instance, sizeof state->instance) ||
@@ -155,20 +179,20 @@ static bool take_document(const struct state_reading *r, struct live_state *stat
         !state_take_since(r, state->since, sizeof state->since) ||
         !state_take_count(r, "n_sequences", &counts->sequences) || !state_take_count(r, "n_rows", &counts->rows) ||
         !state_take_count(r, "n_excluded", &counts->excluded) || !state_take_count(r, "n_skipped", &counts->skipped) ||
-        !state_take_count(r, "n_allowed", &counts->allowed) ||
-        !state_take_number(r, r->document, "", "even", 0, &counts->even) || !check_counts(r, counts))
+        !check_counts(r, counts))
         return false;
     if (!json_is_null(rate) && !json_is_number(rate))
         return state_wrong(r, "sample_rate", rate, "a number or null");
     state->sample_rate = json_is_null(rate) ? (double)NAN : json_number_value(rate);
     for (size_t i = 0; i < LIVE_STATISTIC_COUNT; i++)
-        if (!take_sums(r, counts, live_statistics[i], &sums->means[i], live_sums_values(sums, i), sums->columns, all))
+        if (!take_sums(r, counts, (struct state_sums[]){state_sums_of_statistic(sums, i)}))
             return false;
     for (size_t i = 0; i < LIVE_BASELINE_COUNT; i++)
-        if (!take_baseline(r, counts, live_baselines[i], &sums->baselines[i]))
+        if (!take_sums(r, counts, (struct state_sums[]){state_sums_of_baseline(sums, i)}))
             return false;
-    return state_take_list(r, r->document, "", "products", sums->products,
-                           sums->num_layers * live_sums_pairs(sums->num_heads)) &&
+    const size_t products = sums->num_layers * live_sums_pairs(sums->num_heads);
+    return take_keys(r, sums) &&
+           state_take_list(r, r->document, "", "products", (struct state_numbers){sums->products, 1, 0, products}) &&
            check_products(r, sums);
 }
 
@@ -232,7 +256,10 @@ static bool count_duplicates(const json_t *states, struct live_merge *merge)
 static bool check_sum(const struct live_merge *merge, struct error *error)
 {
     const struct live_counts *counts = &merge->sum.sums.counts;
-    const double all[] = {counts->sequences, counts->rows, counts->excluded, counts->skipped, counts->allowed};
+    double most = 0;
+    for (size_t part = 0; part < merge->sum.sums.num_parts; part++)
+        most = fmax(most, merge->sum.sums.keys[part].allowed);
+    const double all[] = {counts->sequences, counts->rows, counts->excluded, counts->skipped, most};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i] > STATE_COUNT_MOST)
             return error_set_at(error, ERROR_INVALID, "/states",
@@ -243,27 +270,27 @@ static bool check_sum(const struct live_merge *merge, struct error *error)
 }
 
 /* Memory for two sums and the name, by the first document. */
-static bool begin(struct live_merge *merge, struct live_state *one, const struct state_reading *r, size_t layers,
-                  size_t heads)
+static bool begin(struct live_merge *merge, struct live_state *one, const struct state_reading *r,
+                  struct live_shape shape)
 {
     const char *name = state_text(r, "weights");
     size_t bytes, both;
     if (!name)
         return state_wrong(r, "weights", json_object_get(r->document, "weights"), "a string");
-    if (!live_sums_bytes(layers, heads, &bytes) || !size_multiply(bytes, 2, &both) ||
+    if (!live_sums_bytes(shape, &bytes) || !size_multiply(bytes, 2, &both) ||
         !size_add(both, strlen(name) + 1, &both) || !(merge->memory = malloc(both)))
         return error_out_of_memory(r->error);
-    live_sums_init(&merge->sum.sums, layers, heads, merge->memory);
-    live_sums_init(&one->sums, layers, heads, (char *)merge->memory + bytes);
+    live_sums_init(&merge->sum.sums, shape, merge->memory);
+    live_sums_init(&one->sums, shape, (char *)merge->memory + bytes);
     merge->sum.weights = strcpy((char *)merge->memory + 2 * bytes, name);
     return true;
 }
 
 /* That a document can be read at its size is seen before memory is taken. */
-static bool has_products(const struct state_reading *r, size_t layers, size_t heads)
+static bool has_products(const struct state_reading *r, struct live_shape shape)
 {
     const json_t *products = json_object_get(r->document, "products");
-    const size_t count = layers * live_sums_pairs(heads);
+    const size_t count = shape.num_layers * live_sums_pairs(shape.num_heads);
     char expected[128];
     if (json_is_array(products) && json_array_size(products) == count)
         return true;
@@ -291,16 +318,16 @@ static bool read_states(const json_t *states, struct json_watch *watch, struct l
     }
     for (size_t i = 0; i < json_array_size(states); i++) {
         const struct state_reading r = {json_array_get(states, i), i, error};
-        size_t layers = 0, heads = 0;
+        struct live_shape shape = {0};
         if (!json_watch_goes_on(watch))
             return false;
-        if (!take_shape(&r, &layers, &heads))
+        if (!take_shape(&r, &shape))
             return false;
-        if (i > 0 && layers != merge->sum.sums.num_layers)
+        if (i > 0 && shape.num_layers != merge->sum.sums.num_layers)
             return differs(&r, "num_layers", json_array_get(states, 0));
-        if (i > 0 && heads != merge->sum.sums.num_heads)
+        if (i > 0 && shape.num_heads != merge->sum.sums.num_heads)
             return differs(&r, "num_heads", json_array_get(states, 0));
-        if (!has_products(&r, layers, heads) || (i == 0 && !begin(merge, &one, &r, layers, heads)))
+        if (!has_products(&r, shape) || (i == 0 && !begin(merge, &one, &r, shape)))
             return false;
         live_sums_clear(&one.sums);
         if (!take_document(&r, &one))

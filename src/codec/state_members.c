@@ -94,17 +94,22 @@ bool state_take_number(const struct state_reading *r, const json_t *object, cons
     return true;
 }
 
+bool state_is_count(double number)
+{
+    return number >= 0 && number == floor(number) && number <= STATE_COUNT_MOST;
+}
+
 bool state_take_count(const struct state_reading *r, const char *name, double *to)
 {
     return state_take_number(r, r->document, "", name, 0, to) &&
-           ((*to == floor(*to) && *to <= STATE_COUNT_MOST) ||
-            state_wrong(r, name, json_object_get(r->document, name), "a whole number up to 9007199254740992"));
+           (state_is_count(*to) || state_wrong(r, name, json_object_get(r->document, name), STATE_COUNT_WORDS));
 }
 
 bool state_take_list(const struct state_reading *r, const json_t *object, const char *within, const char *name,
-                     double *numbers, size_t count)
+                     struct state_numbers to)
 {
     const json_t *list = json_object_get(object, name);
+    const size_t count = to.parts * to.count;
     char path[96], place[128], expected[48];
     path_of(within, name, path, sizeof path);
     if (!json_is_array(list) || json_array_size(list) != count) {
@@ -117,7 +122,23 @@ bool state_take_list(const struct state_reading *r, const json_t *object, const 
             snprintf(place, sizeof place, "%s/%zu", path, i);
             return state_wrong(r, place, value, "a finite number");
         }
-        numbers[i] = json_number_value(value);
+        to.first[i / to.count * to.stride + i % to.count] = json_number_value(value);
     }
+    return true;
+}
+
+bool state_take_parts(const struct state_reading *r, const json_t *object, const char *within, const char *name,
+                      double *first, size_t parts, size_t stride)
+{
+    char path[96];
+    if (parts == 1)
+        return state_take_number(r, object, within, name, 0, first);
+    if (!state_take_list(r, object, within, name, (struct state_numbers){first, parts, stride, 1}))
+        return false;
+    path_of(within, name, path, sizeof path);
+    for (size_t part = 0; part < parts; part++)
+        if (!(first[part * stride] >= 0))
+            return state_wrong(r, path, json_array_get(json_object_get(object, name), part),
+                               "finite numbers from 0 up");
     return true;
 }

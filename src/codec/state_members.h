@@ -11,7 +11,8 @@
 #include <stddef.h>
 
 /* Up to there all whole numbers are float64. */
-#define STATE_COUNT_MOST 9007199254740992.0
+#define STATE_COUNT_MOST  9007199254740992.0
+#define STATE_COUNT_WORDS "a whole number up to 9007199254740992"
 
 /* One document on its way. */
 struct state_reading {
@@ -37,10 +38,20 @@ bool state_take_since(const struct state_reading *r, char *to, size_t capacity);
 /* A finite number. `within`: the path to the object. */
 bool state_take_number(const struct state_reading *r, const json_t *object, const char *within, const char *name,
                        double least, double *to);
+bool state_is_count(double number);
 /* A whole number from 0 up. */
 bool state_take_count(const struct state_reading *r, const char *name, double *to);
-/* A list of `count` finite numbers. */
+/* Where numbers of a document go, part by part: `count` of each, `stride` doubles from one part's to the next one's. */
+struct state_numbers {
+    double *first;
+    size_t parts, stride, count;
+};
+
+/* A list of finite numbers, those of all parts. */
 bool state_take_list(const struct state_reading *r, const json_t *object, const char *within, const char *name,
-                     double *numbers, size_t count);
+                     struct state_numbers to);
+/* One finite number from 0 up of each part: of one part the number itself, of more a list. */
+bool state_take_parts(const struct state_reading *r, const json_t *object, const char *within, const char *name,
+                      double *first, size_t parts, size_t stride);
 
 #endif

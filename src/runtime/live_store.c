@@ -41,7 +41,7 @@ struct live_store {
 static bool sums_bytes(const struct live_store_options *options, size_t *bytes)
 {
     size_t need = 0;
-    if (!live_sums_bytes(options->num_layers, options->num_heads, bytes) || !size_add(*bytes, 63, &need))
+    if (!live_sums_bytes(options->shape, bytes) || !size_add(*bytes, 63, &need))
         return false;
     *bytes = need / 64 * 64;
     return true;
@@ -83,9 +83,9 @@ struct live_store *live_store_create(const struct live_store_options *options, s
     atomic_init(&store->sampled, 0);
     atomic_init(&store->slice_ends, options->now + store->slice_ns);
     pthread_mutex_init(&store->reading, NULL);
-    live_sums_init(&store->baseline, options->num_layers, options->num_heads, memory);
+    live_sums_init(&store->baseline, options->shape, memory);
     for (size_t i = 0; i < LIVE_SLICES; i++)
-        live_sums_init(&store->ring[i], options->num_layers, options->num_heads, memory += one);
+        live_sums_init(&store->ring[i], options->shape, memory += one);
     for (size_t i = 0; i < n_places; i++) {
         struct place *place = &places[i];
         place->added = 0;
@@ -93,7 +93,7 @@ struct live_store *live_store_create(const struct live_store_options *options, s
         if (i == 0)
             place->sums = store->ring[0];
         else
-            live_sums_init(&place->sums, options->num_layers, options->num_heads, memory += one);
+            live_sums_init(&place->sums, options->shape, memory += one);
     }
     return store;
 fail:
@@ -147,14 +147,9 @@ struct live_history *live_store_history(const struct live_store *store)
     return store->options.history;
 }
 
-size_t live_store_num_layers(const struct live_store *store)
+struct live_shape live_store_shape(const struct live_store *store)
 {
-    return store->options.num_layers;
-}
-
-size_t live_store_num_heads(const struct live_store *store)
-{
-    return store->options.num_heads;
+    return store->options.shape;
 }
 
 /* ---- time; with `reading` held */

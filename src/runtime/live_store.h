@@ -18,7 +18,7 @@
 struct live_store;
 
 struct live_store_options {
-    size_t num_layers, num_heads;
+    struct live_shape shape;
     unsigned shards; /* at least 1 */
     double slice_s;
     uint64_t now;                 /* clock_ns() */
@@ -35,8 +35,7 @@ void live_store_release(struct live_store *store);
 
 /* Of its options. */
 struct live_history *live_store_history(const struct live_store *store);
-size_t live_store_num_layers(const struct live_store *store);
-size_t live_store_num_heads(const struct live_store *store);
+struct live_shape live_store_shape(const struct live_store *store);
 
 /* Adds sums of the store's shape. */
 void live_store_add(struct live_store *store, const struct live_sums *sums, uint64_t now);

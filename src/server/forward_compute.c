@@ -5,6 +5,7 @@
 #include "engine/bare_model.h"
 #include "engine/model_compare.h"
 #include "server/forward_batch.h"
+#include "server/live_sets.h"
 
 _Static_assert(FORWARD_BATCH_JOBS <= MODEL_MOST_INPUTS, "a model takes a batch of jobs");
 
@@ -84,22 +85,24 @@ static bool run_forward(struct forward_job *const *jobs, size_t count, bool obse
 {
     const struct forwards forwards = forwards_of(jobs, count);
     const struct model_shape *model = weight_set_model(jobs[0]->set);
-    const size_t num_heads = jobs[0]->shape->num_heads;
+    struct live_shape shape = {0};
     struct live_sums *sums[FORWARD_BATCH_JOBS];
     struct forward_scratch scratch;
     size_t observing = 0;
     bool computed;
     for (size_t i = 0; i < count; i++)
         sums[i] = &jobs[i]->live.sums;
+    if (observed)
+        shape = live_sets_shape(jobs[0]->set);
     const bool counted =
         scratch_bytes(&forwards, parallel->lanes, &scratch.bytes) &&
-        (!observed || live_observer_bytes(model, num_heads, forwards.inputs, count, parallel->lanes, &observing)) &&
+        (!observed || live_observer_bytes(model, shape, forwards.inputs, count, parallel->lanes, &observing)) &&
         size_add(scratch.bytes, observing, &scratch.bytes);
     if (!forward_job_take_scratch(jobs[0], counted, &scratch, error))
         return false;
     if (observed) {
-        struct live_observer *observer = live_observer_create(model, num_heads, forwards.inputs, count, parallel->lanes,
-                                                              sums, &scratch.arena, error);
+        struct live_observer *observer =
+            live_observer_create(model, shape, forwards.inputs, count, parallel->lanes, sums, &scratch.arena, error);
         const struct forward_observer interface = live_observer_interface(observer);
         computed = observer && run_observed(&forwards, &interface, parallel, &scratch.arena, error);
         if (computed)

@@ -137,12 +137,12 @@ static struct live_stamp stamp_now(const struct live_call *call)
 /* The memory of a reading: the sums, those of the baseline, and what writing needs. */
 static bool take_sums(const struct live_call *call, struct arena *arena, struct live_sums *sums)
 {
-    const size_t layers = call->set->num_layers, heads = call->set->shape.num_heads;
+    const struct live_shape shape = live_sets_shape(call->set);
     size_t bytes;
-    live_sums_bytes(layers, heads, &bytes); /* it did not overflow when it was counted */
+    live_sums_bytes(shape, &bytes); /* it did not overflow when it was counted */
     void *memory = arena_take(arena, bytes);
     if (memory)
-        live_sums_init(sums, layers, heads, memory);
+        live_sums_init(sums, shape, memory);
     return memory;
 }
 
@@ -197,8 +197,7 @@ static bool answer(struct request *request, const struct live_call *call, struct
     uint64_t ignored;
     const unsigned slices = call->document->drift ? LIVE_SLICES : query->slices;
     const struct live_part part = {slices ? LIVE_WINDOW : LIVE_ALL, slices}, before = {LIVE_BASELINE, 0};
-    if (!live_sums_bytes(call->set->num_layers, call->set->shape.num_heads, &one) || !arena_need(&bytes, one) ||
-        !arena_need(&bytes, one))
+    if (!live_sums_bytes(live_sets_shape(call->set), &one) || !arena_need(&bytes, one) || !arena_need(&bytes, one))
         return error_out_of_memory(error);
     if (!request_take_memory(request, bytes, false, &memory, error))
         return false;

@@ -6,7 +6,7 @@
 #include "server/forward_job.h"
 #include "server/live_sets.h"
 
-/* The causal order is the set's. */
+/* The causal order is the set's, in every layer. */
 static bool own_causal(const struct forward_job *job)
 {
     const struct model_shape *model = weight_set_model(job->set);
@@ -16,7 +16,10 @@ static bool own_causal(const struct forward_job *job)
     own.causal_given = false;
     if (!model)
         return job->input.causal == own.causal;
-    return model_layer_input(model, 0, &job->input, &rules).causal == model_layer_input(model, 0, &own, &rules).causal;
+    for (size_t n = 0; n < model->num_layers && job->input.causal_given; n++)
+        if (model_layer_input(model, n, &own, &rules).causal != job->input.causal)
+            return false;
+    return true;
 }
 
 /* Under the set's own rule: what was asked of the heads is what the set always does. Its maps are weights of keys, and
@@ -24,9 +27,8 @@ static bool own_causal(const struct forward_job *job)
 static bool own_rule(const struct forward_job *job)
 {
     const struct forward_input *in = &job->input;
-    const struct model_shape *model = weight_set_model(job->set);
-    return in->self_attention && own_causal(job) && (!model || live_observer_can(model, in->rules)) && !in->bias &&
-           !in->head_mask && !job->asked->rules && !job->asked->compare && !rules_shrink_keys(in->rules);
+    return in->self_attention && own_causal(job) && !in->bias && !in->head_mask && !job->asked->rules &&
+           !job->asked->compare && !rules_shrink_keys(in->rules);
 }
 
 static void give_memory(struct forward_job *job)
@@ -52,8 +54,9 @@ static bool take_memory(struct forward_job *job)
 {
     struct live_feed *feed = &job->live;
     struct error ignored;
+    const struct live_shape shape = live_store_shape(feed->store);
     size_t bytes = 0, sums;
-    if (!live_sums_bytes(job->set->num_layers, job->set->shape.num_heads, &sums) || !arena_need(&bytes, sums))
+    if (!live_sums_bytes(shape, &sums) || !arena_need(&bytes, sums))
         return false;
     void *memory = take_rest(job, bytes);
     if (!memory) {
@@ -62,7 +65,7 @@ static bool take_memory(struct forward_job *job)
         feed->charged = bytes;
         memory = feed->memory.base;
     }
-    live_sums_lay(&feed->sums, job->set->num_layers, job->set->shape.num_heads, memory);
+    live_sums_lay(&feed->sums, shape, memory);
     return true;
 }
 

@@ -1,6 +1,7 @@
 /* Stores are made by the starting thread and by the one that reloads; they are found by any. */
 #include "server/live_sets.h"
 
+#include "analysis/live_observer.h"
 #include "base/clock.h"
 #include "base/hex.h"
 #include "base/size.h"
@@ -37,6 +38,15 @@ struct live_sets {
     char instance[33];
     uint64_t epoch_ms, epoch_at; /* the same moment by both clocks */
 };
+
+struct live_shape live_sets_shape(const struct weight_set *set)
+{
+    const struct rules_defaults *defaults = &set->rules.defaults;
+    const struct forward_input own = {.rules = defaults->rules, .causal = defaults->causal};
+    struct live_shape shape = live_observer_shape(weight_set_model(set), set->shape.num_heads, &own);
+    shape.num_layers = set->num_layers; /* of none, where it could not be loaded */
+    return shape;
+}
 
 static void no_store(const struct weight_set *set, const char *reason, const char *remedy)
 {
@@ -81,8 +91,7 @@ static bool make_store(struct live_sets *sets, const struct config *config, cons
                        struct live_entry *entry)
 {
     const struct server_parts *parts = sets->parts;
-    struct live_store_options options = {.num_layers = set->num_layers,
-                                         .num_heads = set->shape.num_heads,
+    struct live_store_options options = {.shape = live_sets_shape(set),
                                          .shards = pool_state(parts->pool).workers,
                                          .slice_s = config->live.window_s / LIVE_SLICES,
                                          .now = clock_ns()};

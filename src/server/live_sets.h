@@ -17,6 +17,9 @@ void live_sets_free(struct live_sets *sets);
  * False when memory ran out: nothing has changed. One thread at a time. */
 bool live_sets_update(struct live_sets *sets, const struct config *config, const struct weights_registry *registry);
 
+/* Of the set's live sums. */
+struct live_shape live_sets_shape(const struct weight_set *set);
+
 /* The store of a set, held for the caller (live_store_release); NULL: it has none, or (*replaced, which may be NULL)
  * the set of that name has other weights by now. */
 struct live_store *live_sets_find(struct live_sets *sets, const struct weight_set *set, bool *replaced);

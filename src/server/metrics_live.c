@@ -68,7 +68,7 @@ static bool add_needs(const struct weight_set *set, struct needs *needs)
     const size_t layers = set->num_layers, heads = set->shape.num_heads;
     size_t totals, redundancy, sums, similarity, passing = 0;
     if (!live_totals_bytes(layers, heads, &totals) || !size_multiply(layers * heads, sizeof(double), &redundancy) ||
-        !live_sums_bytes(layers, heads, &sums) || !size_multiply(heads * heads, sizeof(double), &similarity) ||
+        !live_sums_bytes(live_sets_shape(set), &sums) || !size_multiply(heads * heads, sizeof(double), &similarity) ||
         !arena_need(&needs->left, totals) || !arena_need(&needs->left, redundancy) || !arena_need(&passing, sums) ||
         !arena_need(&passing, similarity))
         return false;
@@ -83,12 +83,12 @@ static void read_set(struct live_store *store, const struct weight_set *set, str
     size_t totals, sums_bytes;
     struct live_sums sums;
     live_totals_bytes(layers, heads, &totals); /* neither overflowed when it was counted */
-    live_sums_bytes(layers, heads, &sums_bytes);
+    live_sums_bytes(live_store_shape(store), &sums_bytes);
     into->name = set->name;
     live_totals_init(&into->totals, layers, heads, arena_take(memory, totals));
     into->redundancy = arena_take(memory, layers * heads * sizeof *into->redundancy);
     const size_t used = memory->used;
-    live_sums_init(&sums, layers, heads, arena_take(memory, sums_bytes));
+    live_sums_init(&sums, live_store_shape(store), arena_take(memory, sums_bytes));
     double *similarity = arena_take(memory, heads * heads * sizeof *similarity);
     live_history_read(live_store_history(store), store, clock_ns(), &sums, &into->totals);
     for (size_t layer = 0; layer < layers; layer++) {

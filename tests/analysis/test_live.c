@@ -75,8 +75,8 @@ static struct live_sums new_sums(size_t num_heads)
 {
     struct live_sums sums;
     size_t bytes;
-    ck_assert(live_sums_bytes(1, num_heads, &bytes));
-    live_sums_init(&sums, 1, num_heads, malloc(bytes));
+    ck_assert(live_sums_bytes((struct live_shape){.num_layers = 1, .num_heads = num_heads}, &bytes));
+    live_sums_init(&sums, (struct live_shape){.num_layers = 1, .num_heads = num_heads}, malloc(bytes));
     return sums;
 }
 
@@ -103,10 +103,12 @@ static void add(const struct weight_set *set, const struct forward_input *const 
         targets[i] = &parts[i];
     }
     ck_assert(forward_scratch_bytes(&set->shape, inputs, count, lanes, &forward));
-    ck_assert(live_observer_bytes(NULL, heads, inputs, count, lanes, &own));
+    ck_assert(live_observer_bytes(NULL, (struct live_shape){.num_layers = 1, .num_heads = heads}, inputs, count, lanes,
+                                  &own));
     ck_assert(arena_reserve(&arena, forward + own));
     arena.capacity = forward + own;
-    struct live_observer *observer = live_observer_create(NULL, heads, inputs, count, lanes, targets, &arena, &error);
+    struct live_observer *observer = live_observer_create(
+        NULL, (struct live_shape){.num_layers = 1, .num_heads = heads}, inputs, count, lanes, targets, &arena, &error);
     ck_assert_ptr_nonnull(observer);
     const struct forward_observer interface = live_observer_interface(observer);
     ck_assert(forward_run_observed(set->layers[0], inputs, list, count, &interface, &threads.parallel, &arena, &error));
@@ -207,8 +209,8 @@ static void expect_same_sums(const struct live_sums *a, const struct live_sums *
         ck_assert(near(yn, q->zn + q->offset * q->nn, fabs(yn) + p->nn));
     }
     for (size_t i = 0; i < live_sums_pairs(a->num_heads); i++)
-        ck_assert(near(a->products[i], b->products[i], a->counts.even));
-    ck_assert(near(a->counts.even, b->counts.even, a->counts.even));
+        ck_assert(near(a->products[i], b->products[i], a->keys->even));
+    ck_assert(near(a->keys->even, b->keys->even, a->keys->even));
 }
 
 /* The sums themselves add, in whatever order and grouping. */
@@ -306,7 +308,7 @@ START_TEST(long_sequences_are_summed_up_whole)
             }
         }
         ck_assert(sums.counts.rows == rows && sums.counts.excluded == T - rows && sums.counts.sequences == 1);
-        ck_assert(sums.counts.allowed == allowed);
+        ck_assert(sums.keys->allowed == allowed);
         struct ratio_sums got = live_sums_of(&sums, 0, 1, STATISTIC_ENTROPY);
         ck_assert(got.n == rows && fabs(ratio_sums_mean(&got) - entropy / rows) < 1e-6);
         ck_assert(isnan(ratio_sums_stderr(&got)));
@@ -358,7 +360,7 @@ START_TEST(sums_are_the_same_on_any_number_of_lanes)
         in.mask_kind = FORWARD_MASK_PAIRS;
         in.mask = ones;
         add(set, &one, 1, 1, &masked);
-        ck_assert(alone.counts.rows == masked.counts.rows && alone.counts.allowed == masked.counts.allowed);
+        ck_assert(alone.counts.rows == masked.counts.rows && alone.keys->allowed == masked.keys->allowed);
         for (size_t i = 0; i < HEAD_STATISTIC_COUNT; i++) {
             if (!head_statistic_kinds[i].live)
                 continue;
@@ -417,11 +419,11 @@ START_TEST(memory_is_as_documented)
 {
     for (size_t heads = 1; heads <= 1024; heads++) {
         size_t bytes;
-        ck_assert(live_sums_bytes(1, heads, &bytes));
+        ck_assert(live_sums_bytes((struct live_shape){.num_layers = 1, .num_heads = heads}, &bytes));
         ck_assert_uint_le(bytes + sizeof(struct live_sums), 8192 + 1024 * heads + 4 * heads * heads);
     }
     size_t bytes;
-    ck_assert(!live_sums_bytes(1, SIZE_MAX / 2, &bytes));
+    ck_assert(!live_sums_bytes((struct live_shape){.num_layers = 1, .num_heads = SIZE_MAX / 2}, &bytes));
 }
 END_TEST
 

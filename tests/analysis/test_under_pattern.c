@@ -167,7 +167,8 @@ static struct live_facts facts_of(const struct forward_input *rule, struct arena
 static void expect_same_facts(const struct forward_input *rule, const struct live_facts *a, const struct live_facts *b)
 {
     const size_t rows = rule->batch * rule->query_length, floats = rows * sizeof(float);
-    const struct live_counts x = live_facts_count(a, rule), y = live_facts_count(b, rule);
+    struct live_keys of_a, of_b;
+    const struct live_counts x = live_facts_count(a, rule, &of_a), y = live_facts_count(b, rule, &of_b);
     ck_assert_uint_eq(a->stride, b->stride);
     ck_assert_mem_eq(a->even, b->even, floats);
     ck_assert_mem_eq(a->inverse_logarithm, b->inverse_logarithm, floats);
@@ -175,8 +176,8 @@ static void expect_same_facts(const struct forward_input *rule, const struct liv
     ck_assert_mem_eq(a->inverse_root, b->inverse_root, floats);
     ck_assert_mem_eq(a->keys, b->keys, rows);
     ck_assert_mem_eq(a->sequences, b->sequences, rule->batch * sizeof *a->sequences);
-    ck_assert(x.sequences == y.sequences && x.rows == y.rows && x.excluded == y.excluded && x.allowed == y.allowed &&
-              x.even == y.even);
+    ck_assert(x.sequences == y.sequences && x.rows == y.rows && x.excluded == y.excluded &&
+              of_a.allowed == of_b.allowed && of_a.even == of_b.even);
 }
 
 START_TEST(facts_for_live_sums)
@@ -217,13 +218,14 @@ START_TEST(facts_of_padded_sequences)
         ROW_HAS_SELF | ROW_HAS_NEXT, ROW_HAS_PREVIOUS | ROW_HAS_SELF | ROW_HAS_NEXT, ROW_HAS_PREVIOUS | ROW_HAS_SELF};
     struct arena arena = {0};
     const struct live_facts facts = facts_of(&rule, &arena);
-    const struct live_counts counts = live_facts_count(&facts, &rule);
+    struct live_keys of_rows;
+    const struct live_counts counts = live_facts_count(&facts, &rule, &of_rows);
     for (size_t row = 0; row < sizeof kept / sizeof *kept; row++) {
         ck_assert(facts.even[row] == (float)(1.0 / (double)n[row]));
         ck_assert_uint_eq(facts.keys[row], keys[row]);
     }
-    ck_assert(counts.sequences == 1 && counts.rows == 5 && counts.excluded == 4 && counts.allowed == 13);
-    ck_assert(fabs(counts.even - 2.0) < 1e-15); /* 1/2 + 3/3 + 1/2 */
+    ck_assert(counts.sequences == 1 && counts.rows == 5 && counts.excluded == 4 && of_rows.allowed == 13);
+    ck_assert(fabs(of_rows.even - 2.0) < 1e-15); /* 1/2 + 3/3 + 1/2 */
     arena_free(&arena);
 }
 END_TEST
@@ -238,10 +240,11 @@ START_TEST(top_k_allows_all)
     ck_assert_uint_eq(none.stride, 0);
     rule.rules = &rules;
     const struct live_facts top_k = facts_of(&rule, &of_top_k);
-    const struct live_counts counts = live_facts_count(&top_k, &rule);
+    struct live_keys of_rows;
+    const struct live_counts counts = live_facts_count(&top_k, &rule, &of_rows);
     ck_assert_uint_eq(top_k.stride, 0);
     ck_assert_mem_eq(top_k.sequences, none.sequences, rule.batch * sizeof *none.sequences);
-    ck_assert(counts.allowed == 2 * 7 * 7 && counts.rows == 14);
+    ck_assert(of_rows.allowed == 2 * 7 * 7 && counts.rows == 14);
     arena_free(&of_top_k);
     arena_free(&of_none);
 }

@@ -13,12 +13,15 @@
 
 enum { LAYERS = 2, HEADS = 3, PAIRS = 6, WIDTH = 7 };
 
-static struct live_sums new_sums(void)
+/* by_layer: of layers that see different keys. */
+static struct live_sums new_sums(bool by_layer)
 {
+    const struct live_shape shape = {LAYERS, HEADS, by_layer};
     struct live_sums sums;
     size_t bytes;
-    ck_assert(live_sums_bytes(LAYERS, HEADS, &bytes));
-    live_sums_init(&sums, LAYERS, HEADS, malloc(bytes));
+    ck_assert(live_sums_bytes(shape, &bytes));
+    live_sums_init(&sums, shape, malloc(bytes));
+    ck_assert_uint_eq(sums.num_parts, by_layer ? LAYERS : 1);
     return sums;
 }
 
@@ -27,27 +30,35 @@ static void free_sums(struct live_sums *sums)
     free(sums->values);
 }
 
-/* Counts a sequence of random rows: statistics about some level, products of random vectors. */
-static void count_sequence(struct live_sums *sums, struct random *random)
+/* So many rows of a part. */
+static void count_part(struct live_sums *sums, size_t part, double rows, struct random *random)
 {
-    const double rows = (double)random_size(random, 1, 20);
-    double vectors[LAYERS][HEADS][WIDTH];
-    sums->counts.sequences += 1;
-    sums->counts.rows += rows;
-    sums->counts.excluded += (double)random_size(random, 0, 3);
-    sums->counts.allowed += 9 * rows;
-    sums->counts.even += rows / 9;
     double baselines[LIVE_BASELINE_COUNT], sets[ROW_SET_COUNT];
     double *columns = calloc(LIVE_STATISTIC_COUNT * sums->columns, sizeof *columns);
+    sums->keys[part].allowed += 9 * rows;
+    sums->keys[part].even += rows / 9;
     for (size_t i = 0; i < LIVE_STATISTIC_COUNT; i++)
-        for (size_t head = 0; head < (size_t)LAYERS * HEADS; head++)
+        for (size_t head = 0; head < live_sums_part_heads(sums); head++)
             columns[i * sums->columns + head] = rows * (30 + random_normal(random));
     for (size_t i = 0; i < LIVE_BASELINE_COUNT; i++)
         baselines[i] = rows * random_normal(random);
     for (size_t i = 0; i < ROW_SET_COUNT; i++)
         sets[i] = rows;
-    live_sums_add_sequence(sums, columns, baselines, sets);
+    live_sums_add_sequence(sums, part, columns, baselines, sets);
     free(columns);
+}
+
+/* Counts a sequence of random rows, fewer of them in later layers where those see other keys: statistics about some
+ * level, products of random vectors. */
+static void count_sequence(struct live_sums *sums, struct random *random)
+{
+    const double rows = (double)random_size(random, 2, 20);
+    double vectors[LAYERS][HEADS][WIDTH];
+    sums->counts.sequences += 1;
+    sums->counts.rows += rows;
+    sums->counts.excluded += (double)random_size(random, 0, 3);
+    for (size_t part = 0; part < sums->num_parts; part++)
+        count_part(sums, part, rows - (double)part, random);
     for (size_t i = 0; i < sizeof vectors / sizeof(double); i++)
         ((double *)vectors)[i] = random_normal(random);
     for (size_t layer = 0; layer < LAYERS; layer++)
@@ -130,8 +141,11 @@ static void expect_same(const struct live_sums *got, const struct live_sums *wan
 {
     const struct live_counts *p = &got->counts, *q = &wanted->counts;
     ck_assert(p->sequences == q->sequences && p->rows == q->rows && p->excluded == q->excluded &&
-              p->skipped == q->skipped && p->allowed == q->allowed);
-    near(p->even, q->even, q->even);
+              p->skipped == q->skipped);
+    for (size_t part = 0; part < got->num_parts; part++) {
+        ck_assert(got->keys[part].allowed == wanted->keys[part].allowed);
+        near(got->keys[part].even, wanted->keys[part].even, wanted->keys[part].even);
+    }
     for (size_t i = 0; i < (size_t)LAYERS * HEADS * LIVE_STATISTIC_COUNT; i++) {
         const enum head_statistic statistic = live_statistics[i % LIVE_STATISTIC_COUNT];
         const size_t head = i / LIVE_STATISTIC_COUNT % HEADS, layer = i / LIVE_STATISTIC_COUNT / HEADS;
@@ -139,7 +153,7 @@ static void expect_same(const struct live_sums *got, const struct live_sums *wan
                                 other = live_sums_of(wanted, layer, head, statistic);
         expect_same_ratio(&one, &other);
     }
-    for (size_t i = 0; i < LIVE_BASELINE_COUNT; i++)
+    for (size_t i = 0; i < got->num_parts * LIVE_BASELINE_COUNT; i++)
         expect_same_ratio(&got->baselines[i], &wanted->baselines[i]);
     for (size_t i = 0; i < (size_t)LAYERS * PAIRS; i++)
         near(got->products[i], wanted->products[i], fabs(wanted->products[i]) + q->rows);
@@ -148,8 +162,8 @@ static void expect_same(const struct live_sums *got, const struct live_sums *wan
 START_TEST(what_is_written_is_read)
 {
     struct random random = {(uint64_t)_i + 1};
-    struct live_sums sums = new_sums();
-    for (int i = 0; i < _i; i++)
+    struct live_sums sums = new_sums(_i % 2);
+    for (int i = 0; i < _i / 2; i++)
         count_sequence(&sums, &random);
     sums.counts.skipped = 5;
     char *document = text_of(&sums, "one", "2026-01-02T03:04:05.678Z", 0.25);
@@ -168,9 +182,12 @@ START_TEST(what_is_written_is_read)
     ck_assert_str_eq(merge.sum.since, "2026-01-02T03:04:05.678Z");
     ck_assert(merge.sum.sample_rate == 0.25);
     ck_assert(memcmp(&merge.sum.sums.counts, &sums.counts, sizeof sums.counts) == 0);
-    ck_assert_mem_eq(merge.sum.sums.values, sums.values, LIVE_STATISTIC_COUNT * 4 * sums.columns * sizeof(double));
-    ck_assert_mem_eq(merge.sum.sums.means, sums.means, LIVE_STATISTIC_COUNT * sizeof *sums.means);
-    ck_assert_mem_eq(merge.sum.sums.baselines, sums.baselines, LIVE_BASELINE_COUNT * sizeof(struct ratio_sums));
+    ck_assert_mem_eq(merge.sum.sums.values, sums.values,
+                     sums.num_parts * LIVE_STATISTIC_COUNT * 4 * sums.columns * sizeof(double));
+    ck_assert_mem_eq(merge.sum.sums.means, sums.means, sums.num_parts * LIVE_STATISTIC_COUNT * sizeof *sums.means);
+    ck_assert_mem_eq(merge.sum.sums.baselines, sums.baselines,
+                     sums.num_parts * LIVE_BASELINE_COUNT * sizeof(struct ratio_sums));
+    ck_assert_mem_eq(merge.sum.sums.keys, sums.keys, sums.num_parts * sizeof *sums.keys);
     ck_assert_mem_eq(merge.sum.sums.products, sums.products, LAYERS * PAIRS * sizeof(double));
     live_merge_free(&merge);
     free(document);
@@ -182,7 +199,9 @@ END_TEST
 START_TEST(documents_add_in_any_order_and_grouping)
 {
     struct random random = {(uint64_t)_i + 1};
-    struct live_sums whole = new_sums(), parts[3] = {new_sums(), new_sums(), new_sums()};
+    const bool by_layer = _i % 2;
+    struct live_sums whole = new_sums(by_layer),
+                     parts[3] = {new_sums(by_layer), new_sums(by_layer), new_sums(by_layer)};
     static const char *const names[] = {"a", "b", "c"};
     const char *of[3];
     for (int i = 0; i < 40; i++) {
@@ -219,7 +238,7 @@ END_TEST
 START_TEST(settings_duplicates_and_rates)
 {
     struct random random = {3};
-    struct live_sums sums = new_sums();
+    struct live_sums sums = new_sums(false);
     count_sequence(&sums, &random);
     char *a = text_of(&sums, "a", "2026-01-01T00:00:00.000Z", 1),
          *b = text_of(&sums, "a", "2026-01-02T00:00:00.000Z", 1),
@@ -243,7 +262,7 @@ START_TEST(settings_duplicates_and_rates)
 END_TEST
 
 /* A member of the second document, by its path, and what is put there (NULL: it is left out). */
-static const struct {
+static const struct wrong_member {
     const char *path, *value, *pointer, *words;
 } WRONG[] = {
     {"format", "\"attnd-heads-state/2\"", "/states/1/format", "attnd-heads-state/1 attnd-heads-state/2"},
@@ -315,27 +334,59 @@ static void change(json_t *document, const char *path, const char *value)
         json_object_del(document, name);
 }
 
-START_TEST(documents_that_cannot_be)
+/* Puts what is wrong into a document beside a right one. */
+static void refuse(bool by_layer, const struct wrong_member *wrong)
 {
     struct random random = {9};
-    struct live_sums sums = new_sums();
+    struct live_sums sums = new_sums(by_layer);
     struct live_merge merge;
     struct error error;
     for (int i = 0; i < 6; i++)
         count_sequence(&sums, &random);
     char *right = text_of(&sums, "a", "2026-01-01T00:00:00.000Z", 1);
     json_t *document = json_loads(right, 0, NULL);
-    change(document, WRONG[_i].path, WRONG[_i].value);
-    char *wrong = json_dumps(document, 0), *body = body_of((const char *[]){right, wrong}, 2, "");
-    ck_assert_msg(!live_merge_read(body, strlen(body), NULL, &merge, &error), "%s: %s", WRONG[_i].path,
-                  WRONG[_i].value);
-    expect_error(&error, ERROR_INVALID, WRONG[_i].pointer, WRONG[_i].words, WRONG[_i].value ? WRONG[_i].value : "none");
+    change(document, wrong->path, wrong->value);
+    char *changed = json_dumps(document, 0), *body = body_of((const char *[]){right, changed}, 2, "");
+    ck_assert_msg(!live_merge_read(body, strlen(body), NULL, &merge, &error), "%s: %s", wrong->path, wrong->value);
+    expect_error(&error, ERROR_INVALID, wrong->pointer, wrong->words, wrong->value ? wrong->value : "none");
     live_merge_free(&merge);
     free(body);
-    free(wrong);
+    free(changed);
     free(right);
     json_decref(document);
     free_sums(&sums);
+}
+
+START_TEST(documents_that_cannot_be)
+{
+    refuse(false, &WRONG[_i]);
+}
+END_TEST
+
+/* Two numbers, one of each layer, where layers see different keys. */
+static const struct wrong_member WRONG_BY_LAYER[] = {
+    {"n_allowed", "900", "/states/1/n_allowed", "list 2 900"},
+    {"n_allowed", "[900]", "/states/1/n_allowed", "list num_layers 1"},
+    {"n_allowed", "[900,\"1\"]", "/states/1/n_allowed/1", "finite 1"},
+    {"n_allowed", "[900.5,900]", "/states/1/n_allowed", "whole list"},
+    {"n_allowed", "[900,-1]", "/states/1/n_allowed", "0 -1"},
+    {"n_allowed", "[900,0]", "/states/1/n_allowed", "key n_rows"},
+    {"even", "7", "/states/1/even", "list 2 7"},
+    {"even", "[7,1e6]", "/states/1/even", "n_rows"},
+    {"even", "[7,0.001]", "/states/1/even", "n_allowed"},
+    {"statistics/hoyer/n", "7", "/states/1/statistics/hoyer/n", "list 2 7"},
+    {"statistics/hoyer/n", "[60,1e6]", "/states/1/statistics/hoyer", "sequences n"},
+    {"statistics/hoyer/sequences", "[6,6.5]", "/states/1/statistics/hoyer", "sequences n nn"},
+    {"statistics/hoyer/sequences", "[6,-6]", "/states/1/statistics/hoyer/sequences", "0 -6"},
+    {"statistics/hoyer/offset", "[0,0,0]", "/states/1/statistics/hoyer/offset", "6 3"},
+    {"statistics/hoyer/z", "[0,0,0,0,0,1e9]", "/states/1/statistics/hoyer", "z zz zn"},
+    {"statistics/uniform_distance/offset", "[1]", "/states/1/statistics/uniform_distance/offset", "2 1"},
+    {"products", "[1,0,1,0,0,1,1,0,1,0,0,1e308]", "/states/1/products", "2 1e+308 n_allowed"},
+};
+
+START_TEST(documents_by_layer_that_cannot_be)
+{
+    refuse(true, &WRONG_BY_LAYER[_i]);
 }
 END_TEST
 
@@ -343,7 +394,7 @@ END_TEST
 START_TEST(too_many_together)
 {
     struct random random = {9};
-    struct live_sums sums = new_sums();
+    struct live_sums sums = new_sums(false);
     struct live_merge merge;
     struct error error;
     count_sequence(&sums, &random);
@@ -369,7 +420,7 @@ START_TEST(stops_when_nobody_waits)
 {
     enum { DOCUMENTS = 40 };
     struct random random = {9};
-    struct live_sums sums = new_sums();
+    struct live_sums sums = new_sums(false);
     const char *documents[DOCUMENTS];
     struct live_merge merge;
     struct error error;
@@ -440,10 +491,11 @@ Suite *suite(void)
 {
     Suite *s = suite_create("codec/live_merge");
     TCase *t = tcase_create("live_merge");
-    tcase_add_loop_test(t, what_is_written_is_read, 0, 4);
-    tcase_add_loop_test(t, documents_add_in_any_order_and_grouping, 0, 10);
+    tcase_add_loop_test(t, what_is_written_is_read, 0, 8);
+    tcase_add_loop_test(t, documents_add_in_any_order_and_grouping, 0, 20);
     tcase_add_test(t, settings_duplicates_and_rates);
     tcase_add_loop_test(t, documents_that_cannot_be, 0, sizeof WRONG / sizeof *WRONG);
+    tcase_add_loop_test(t, documents_by_layer_that_cannot_be, 0, sizeof WRONG_BY_LAYER / sizeof *WRONG_BY_LAYER);
     tcase_add_test(t, too_many_together);
     tcase_add_test(t, stops_when_nobody_waits);
     tcase_add_loop_test(t, bodies_that_cannot_be, 0, sizeof BODIES / sizeof *BODIES);

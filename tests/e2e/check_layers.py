@@ -47,10 +47,11 @@ def configuration(folder, scratch):
                                "b_1": "l.{layer}.b_1", "b_2": "l.{layer}.b_2", "b_gate": "l.{layer}.b_gate"}},
              "final_norm": {"kind": "layer_norm", "gain": "final.gain", "bias": "final.bias"}}
     window = {**whole, "layers": [{}, {"pattern": {"kind": "window", "left": 2, "right": 1}}]}
+    mixed = {**whole, "layers": [{"pattern": {"kind": "bigbird", "block": 3, "random_blocks": 1}}, {"causal": True}]}
     plain = {"source": "numpy", "seed": 3, "scale": 0.3, "d_model": D_MODEL, "num_heads": HEADS}
     path = os.path.join(scratch, "attnd.json")
     with open(path, "w") as file:
-        json.dump({"weights": [{"name": "plain", **plain}, {"name": "whole", **whole}, {"name": "window", **window}]}, file)
+        json.dump({"weights": [{"name": "plain", **plain}, {"name": "whole", **whole}, {"name": "window", **window}, {"name": "mixed", **mixed}]}, file)
     return path
 
 
@@ -309,40 +310,52 @@ def close(got, wanted, place):
 def live(binary, path, workers):
     rng, length = random.Random(7), 21
     sequences = [([[rng.gauss(0, 1) for _ in range(D_MODEL)] for _ in range(length)], [int(rng.random() < 0.8) for _ in range(length)]) for _ in range(40)]
-    everything = {"weights": "whole", "input": [x for x, _ in sequences], "attention_mask": [mask for _, mask in sequences]}
     with Attnd(binary, ["--config", path], {"ATTND_SERVER_WORKERS": str(workers)}) as server:
-        place = "live, %d workers" % workers
-        for at in range(0, 40, 4):
-            part = sequences[at:at + 4]
-            post(server, place, FORWARD, {"weights": "whole", "input": [x for x, _ in part], "attention_mask": [mask for _, mask in part], "return": ["output"]})
-        post(server, place, FORWARD, {"weights": "whole", "input": sequences[0][0], "causal": True, "return": ["output"]}) # is not its rule
-        post(server, place, FORWARD, {"weights": "window", "input": sequences[0][0], "return": ["output"]}) # layers differ
-        said = post(server, place, STATS, {**everything, "stderr": True})
-        got = get(server, STATS + "?weights=whole")
-        keep = ("layer", "head") + LIVE + tuple(name + "_stderr" for name in LIVE)
-        close(got["heads"], [{name: entry[name] for name in keep} for entry in said["heads"]], place)
-        check(got["n_skipped"] == 1 and got["n_sequences"] == 40 and got["n_rows"] == said["n_rows"], place, "counts %s" % {k: v for k, v in got.items() if k[:2] == "n_"})
-        check(get(server, STATS + "?weights=window")["n_skipped"] == 1, place, "layers that differ are counted")
-        rows = get(server, STATS + "?weights=whole&format=rows&include_heads=2&statistics=entropy")
-        check([(row["layer"], row["head"]) for row in rows] == [(0, 2), (1, 2)], place, "rows %s" % rows)
-        for metric in ("cosine", "pearson", "centered"):
-            question = {"metric": metric, "threshold": 0.5, "max_pairs": 4}
-            said = post(server, place, SIMILARITY, {**everything, **question, "across": "layer"})
-            got = get(server, SIMILARITY + "?weights=whole&threshold=0.5&max_pairs=4&metric=" + metric)
-            close(got, {name: said[name] for name in ("heads", "similarity", "redundancy", "clusters", "across", "pairs")}, "%s, %s" % (place, metric))
-            flat = get(server, SIMILARITY + "?weights=whole&format=rows&metric=" + metric)
-            check([(p["layer"], p["head_a"], p["head_b"]) for p in flat] == [(l, a, b) for l in range(LAYERS) for a in range(HEADS) for b in range(a + 1, HEADS)],
-                  place, "rows %s" % flat)
-        drift = get(server, "/v1/heads/drift?weights=whole&statistics=entropy")
-        check([(e["layer"], e["head"]) for e in drift["heads"]] == [(l, h) for l in range(LAYERS) for h in range(HEADS)], place, "drift %s" % drift["heads"])
-        state = get(server, "/v1/heads/state?weights=whole")
-        check(state["num_layers"] == LAYERS and state["num_heads"] == HEADS, place, "state of %s layers" % state["num_layers"])
-        merged = post(server, place, "/v1/heads/merge", {"states": [state, state]})
-        check(merged is not None, place, "states do not merge")
-        text = server.request("GET", "/metrics").body.decode()
-        for layer in range(LAYERS):
-            check('weights="whole",layer="%d",head="2"' % layer in text, place, "/metrics has no layer %d" % layer)
-    return state, merged
+        return [live_of(server, sequences, weights, "live, %s, %d workers" % (weights, workers)) for weights in ("whole", "window", "mixed")]
+
+
+def live_of(server, sequences, weights, place):
+    """Layers that all see the same keys, and layers that do not."""
+    everything = {"weights": weights, "input": [x for x, _ in sequences], "attention_mask": [mask for _, mask in sequences]}
+    for at in range(0, 40, 4):
+        part = sequences[at:at + 4]
+        post(server, place, FORWARD, {"weights": weights, "input": [x for x, _ in part], "attention_mask": [mask for _, mask in part], "return": ["output"]})
+    # not its rule
+    post(server, place, FORWARD, {"weights": weights, "input": sequences[0][0], "causal": True, "return": ["output"]})
+    post(server, place, FORWARD, {"weights": weights, "input": sequences[0][0], "pattern": {"kind": "block", "size": 2}, "return": ["output"]})
+    said = post(server, place, STATS, {**everything, "stderr": True})
+    got = get(server, STATS + "?weights=" + weights)
+    keep = ("layer", "head") + LIVE + tuple(name + "_stderr" for name in LIVE)
+    close(got["heads"], [{name: entry[name] for name in keep} for entry in said["heads"]], place)
+    check((got["n_skipped"], got["n_sequences"], got["n_rows"], got["n_excluded"]) == (2, 40, said["n_rows"], said["n_excluded"]), place,
+          "counts %s" % {k: v for k, v in got.items() if k[:2] == "n_"})
+    rows = get(server, STATS + "?weights=%s&format=rows&include_heads=2&statistics=entropy" % weights)
+    check([(row["layer"], row["head"]) for row in rows] == [(0, 2), (1, 2)], place, "rows %s" % rows)
+    state = get(server, "/v1/heads/state?weights=" + weights)
+    check(state["num_layers"] == LAYERS and state["num_heads"] == HEADS, place, "state of %s layers" % state["num_layers"])
+    check(isinstance(state["n_allowed"], list) == (weights != "whole"), place, "n_allowed is %s" % state["n_allowed"])
+    for metric in ("cosine", "pearson", "centered"):
+        question = {"metric": metric, "threshold": 0.5, "max_pairs": 4}
+        said = post(server, place, SIMILARITY, {**everything, **question, "across": "layer"})
+        got = get(server, SIMILARITY + "?weights=%s&threshold=0.5&max_pairs=4&metric=%s" % (weights, metric))
+        wanted = {name: said[name] for name in ("heads", "similarity", "redundancy", "clusters", "across", "pairs")}
+        close(got, wanted, "%s, %s" % (place, metric))
+        merged = post(server, place, "/v1/heads/merge", {"states": [state], "metric": metric, "threshold": 0.5})
+        close(merged["similarity"], {**wanted, "pairs": merged["similarity"]["pairs"]}, "%s, %s, merged" % (place, metric))
+        flat = get(server, SIMILARITY + "?weights=%s&format=rows&metric=%s" % (weights, metric))
+        check([(p["layer"], p["head_a"], p["head_b"]) for p in flat] == [(l, a, b) for l in range(LAYERS) for a in range(HEADS) for b in range(a + 1, HEADS)],
+              place, "rows %s" % flat)
+    drift = get(server, "/v1/heads/drift?weights=%s&statistics=entropy" % weights)
+    check([(e["layer"], e["head"]) for e in drift["heads"]] == [(l, h) for l in range(LAYERS) for h in range(HEADS)], place, "drift %s" % drift["heads"])
+    doubled = post(server, place, "/v1/heads/merge", {"states": [state, state]})
+    check(doubled["state"]["n_allowed"] == ([2 * n for n in state["n_allowed"]] if weights != "whole" else 2 * state["n_allowed"]), place,
+          "twice %s is %s" % (state["n_allowed"], doubled["state"]["n_allowed"]))
+    again = post(server, place, "/v1/heads/merge", {"states": [doubled["state"]]})["state"]
+    close({**again, "instance": ""}, {**doubled["state"], "instance": ""}, place + ", merged twice")
+    text = server.request("GET", "/metrics").body.decode()
+    for layer in range(LAYERS):
+        check('weights="%s",layer="%d",head="2"' % (weights, layer) in text, place, "/metrics has no layer %d" % layer)
+    return state
 
 
 REFUSED = [

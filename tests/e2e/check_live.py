@@ -126,8 +126,9 @@ def sums_of(state):
     sums = {k: state[k] for k in ("n_sequences", "n_rows", "n_excluded", "n_skipped", "n_allowed", "even", "products")}
     for name, s in state["statistics"].items():
         for i, r0 in enumerate(s["offset"]):
-            sums["%s/%d" % (name, i)] = [s["sequences"], s["n"], s["nn"], s["z"][i] + r0 * s["n"],
-                                         s["zz"][i] + 2 * r0 * s["zn"][i] + r0 * r0 * s["nn"], s["zn"][i] + r0 * s["nn"]]
+            # of each layer, where layers see different keys
+            sequences, n, nn = (s[k][i * len(s[k]) // len(s["offset"])] if isinstance(s[k], list) else s[k] for k in ("sequences", "n", "nn"))
+            sums["%s/%d" % (name, i)] = [sequences, n, nn, s["z"][i] + r0 * n, s["zz"][i] + 2 * r0 * s["zn"][i] + r0 * r0 * nn, s["zn"][i] + r0 * nn]
     return sums
 
 

@@ -17,7 +17,7 @@ from attnd_process import Attnd  # noqa: E402
 from check_live import METRICS, check, faults, get, near, post, sums_of  # noqa: E402
 
 SKIPPED = 77
-TINY = ("bert", "distilbert", "electra", "roberta", "esm", "gpt2", "llama", "mistral", "t5")
+TINY = ("bert", "distilbert", "electra", "roberta", "esm", "gpt2", "llama", "mistral", "qwen2", "t5")
 TYPED = ("bert", "electra", "minilm")
 ENVIRONMENT = {"ATTND_SERVER_REQUEST_TIMEOUT_S": "600"}
 

@@ -15,8 +15,8 @@ static struct live_sums traffic(size_t heads, double rows)
 {
     struct live_sums sums;
     size_t bytes;
-    ck_assert(live_sums_bytes(1, heads, &bytes));
-    live_sums_init(&sums, 1, heads, malloc(bytes));
+    ck_assert(live_sums_bytes((struct live_shape){.num_layers = 1, .num_heads = heads}, &bytes));
+    live_sums_init(&sums, (struct live_shape){.num_layers = 1, .num_heads = heads}, malloc(bytes));
     double *y = calloc(LIVE_STATISTIC_COUNT * sums.columns, sizeof *y), even[LIVE_BASELINE_COUNT], sets[ROW_SET_COUNT];
     for (size_t h = 0; h < heads; h++)
         for (size_t i = 0; i < LIVE_STATISTIC_COUNT; i++)
@@ -25,7 +25,7 @@ static struct live_sums traffic(size_t heads, double rows)
         even[i] = rows / 2;
     for (size_t i = 0; i < ROW_SET_COUNT; i++)
         sets[i] = rows;
-    live_sums_add_sequence(&sums, y, even, sets);
+    live_sums_add_sequence(&sums, 0, y, even, sets);
     free(y);
     sums.counts = (struct live_counts){.sequences = 1, .rows = rows, .excluded = 2, .skipped = 1};
     return sums;
@@ -34,7 +34,7 @@ static struct live_sums traffic(size_t heads, double rows)
 static struct live_store *new_store(struct live_history *history, size_t heads, uint64_t now)
 {
     const struct live_store_options options = {
-        .num_layers = 1, .num_heads = heads, .shards = 2, .slice_s = 1, .now = now, .history = history};
+        .shape = {.num_layers = 1, .num_heads = heads}, .shards = 2, .slice_s = 1, .now = now, .history = history};
     struct error error;
     struct live_store *store = live_store_create(&options, &error);
     ck_assert_ptr_nonnull(store);
@@ -43,19 +43,19 @@ static struct live_store *new_store(struct live_history *history, size_t heads, 
 
 static void add(struct live_store *store, double rows, uint64_t now)
 {
-    struct live_sums sums = traffic(live_store_num_heads(store), rows);
+    struct live_sums sums = traffic(live_store_shape(store).num_heads, rows);
     live_store_add(store, &sums, now);
     free(sums.values);
 }
 
 static struct live_totals read_totals(struct live_history *history, struct live_store *store, uint64_t now)
 {
-    const size_t heads = live_store_num_heads(store);
+    const size_t heads = live_store_shape(store).num_heads;
     struct live_sums sums;
     struct live_totals totals;
     size_t bytes;
-    ck_assert(live_sums_bytes(1, heads, &bytes));
-    live_sums_init(&sums, 1, heads, malloc(bytes));
+    ck_assert(live_sums_bytes((struct live_shape){.num_layers = 1, .num_heads = heads}, &bytes));
+    live_sums_init(&sums, (struct live_shape){.num_layers = 1, .num_heads = heads}, malloc(bytes));
     ck_assert(live_totals_bytes(1, heads, &bytes));
     live_totals_init(&totals, 1, heads, malloc(bytes));
     live_history_read(history, store, now, &sums, &totals);

@@ -18,8 +18,8 @@ static struct live_sums new_sums(void)
 {
     struct live_sums sums;
     size_t bytes;
-    ck_assert(live_sums_bytes(1, HEADS, &bytes));
-    live_sums_init(&sums, 1, HEADS, malloc(bytes));
+    ck_assert(live_sums_bytes((struct live_shape){.num_layers = 1, .num_heads = HEADS}, &bytes));
+    live_sums_init(&sums, (struct live_shape){.num_layers = 1, .num_heads = HEADS}, malloc(bytes));
     return sums;
 }
 
@@ -32,7 +32,8 @@ static void free_sums(struct live_sums *sums)
 static struct live_sums traffic(double rows)
 {
     struct live_sums sums = new_sums();
-    sums.counts = (struct live_counts){.sequences = 1, .rows = rows, .allowed = 2 * rows, .even = rows / 2};
+    sums.counts = (struct live_counts){.sequences = 1, .rows = rows};
+    *sums.keys = (struct live_keys){.allowed = 2 * rows, .even = rows / 2};
     double y[LIVE_STATISTIC_COUNT * LIVE_MEANS_PADDING] = {0}, sets[ROW_SET_COUNT];
     const double baselines[LIVE_BASELINE_COUNT] = {0};
     ck_assert_uint_eq(sums.columns, LIVE_MEANS_PADDING);
@@ -41,7 +42,7 @@ static struct live_sums traffic(double rows)
             y[i * sums.columns + head] = rows * (double)(HEADS * i + head + 1);
     for (size_t i = 0; i < ROW_SET_COUNT; i++)
         sets[i] = rows;
-    live_sums_add_sequence(&sums, y, baselines, sets);
+    live_sums_add_sequence(&sums, 0, y, baselines, sets);
     for (size_t i = 0; i < live_sums_pairs(HEADS); i++)
         sums.products[i] = rows;
     return sums;
@@ -50,7 +51,7 @@ static struct live_sums traffic(double rows)
 static struct live_store *new_store(unsigned shards, uint64_t now)
 {
     const struct live_store_options options = {
-        .num_layers = 1, .num_heads = HEADS, .shards = shards, .slice_s = 30, .now = now};
+        .shape = {.num_layers = 1, .num_heads = HEADS}, .shards = shards, .slice_s = 30, .now = now};
     struct error error;
     struct live_store *store = live_store_create(&options, &error);
     ck_assert_ptr_nonnull(store);
@@ -75,7 +76,7 @@ static double rows_of(struct live_store *store, struct live_part part, uint64_t 
     uint64_t from;
     live_store_read(store, &part, now, &sums, &stamp, since ? since : &from);
     const double rows = sums.counts.rows;
-    ck_assert(sums.counts.allowed == 2 * rows && sums.products[1] == rows);
+    ck_assert(sums.keys->allowed == 2 * rows && sums.products[1] == rows);
     const struct ratio_sums one = live_sums_of(&sums, 0, 1, live_statistics[1]);
     ck_assert(one.n == rows && one.sequences == sums.counts.sequences);
     if (rows > 0)
@@ -217,7 +218,7 @@ START_TEST(the_last_holder_frees_it)
 {
     struct live_store *store = new_store(2, 0), *mine = live_store_hold(store);
     ck_assert_ptr_eq(mine, store);
-    ck_assert(live_store_num_heads(store) == HEADS && live_store_num_layers(store) == 1);
+    ck_assert(live_store_shape(store).num_heads == HEADS && live_store_shape(store).num_layers == 1);
     live_store_release(store);
     add(mine, 2, SECOND);
     ck_assert(rows_of(mine, all, SECOND, NULL) == 2);
@@ -301,14 +302,15 @@ START_TEST(memory_is_shards_and_eleven)
         for (size_t j = 0; j < sizeof shard_counts / sizeof *shard_counts; j++) {
             const size_t heads = head_counts[i], accumulators = shard_counts[j] + 11;
             const struct live_store_options options = {
-                .num_layers = 1, .num_heads = heads, .shards = shard_counts[j], .slice_s = 30};
+                .shape = {.num_layers = 1, .num_heads = heads}, .shards = shard_counts[j], .slice_s = 30};
             const size_t one = 352 * ((heads + 7) / 8 * 8) + 4 * heads * (heads + 1);
             ck_assert(live_store_bytes(&options, &bytes));
             ck_assert_uint_ge(bytes, accumulators * one);
             ck_assert_uint_lt(bytes, accumulators * (one + 1024));
             ck_assert_uint_le(bytes, accumulators * (8192 + 1024 * heads + 4 * heads * heads));
         }
-    const struct live_store_options huge = {.num_layers = 1, .num_heads = SIZE_MAX / 4, .shards = 4, .slice_s = 30};
+    const struct live_store_options huge = {
+        .shape = {.num_layers = 1, .num_heads = SIZE_MAX / 4}, .shards = 4, .slice_s = 30};
     ck_assert(!live_store_bytes(&huge, &bytes));
 }
 END_TEST
