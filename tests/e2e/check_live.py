@@ -84,8 +84,8 @@ def post(server, path, document, status=200):
     return json.loads(reply.body)
 
 
-def send(server, requests, weights, together):
-    """Some at a time."""
+def send(server, requests, together):
+    """Pairs of a path and a body, some at a time."""
     left, lock = list(requests), threading.Lock()
 
     def one_by_one():
@@ -93,14 +93,18 @@ def send(server, requests, weights, together):
             with lock:
                 if not left:
                     return
-                request = left.pop()
-            post(server, "/v1/forward", {**request, "weights": weights})
+                path, body = left.pop()
+            post(server, path, body)
 
     threads = [threading.Thread(target=one_by_one) for _ in range(together)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+
+
+def forwards(requests, weights):
+    return [("/v1/forward", {**request, "weights": weights}) for request in requests]
 
 
 def answers_of(server, traffic, weights):
@@ -138,7 +142,7 @@ def any_order_and_workers(binary, folder):
         with served(binary, folder, workers) as server:
             for weights in [entry["name"] for entry in SETS]:
                 place = "%s on %d workers" % (weights, workers)
-                send(server, traffic.requests[::order], weights, together)
+                send(server, forwards(traffic.requests[::order], weights), together)
                 wanted = answers_of(server, traffic, weights)          # analyses do not count
                 for window in ("", "&window=5m"):
                     stats = get(server, "stats?weights=" + weights + window)
@@ -157,11 +161,11 @@ def divided_among_servers(binary, folder):
     """Three of them; merged by one that does not hold the set, in two steps."""
     traffic, states = Traffic(2, 12), []
     with served(binary, folder, 1) as whole:
-        send(whole, traffic.requests, "drawn", 1)
+        send(whole, forwards(traffic.requests, "drawn"), 1)
         wanted, one = answers_of(whole, traffic, "drawn"), get(whole, "state?weights=drawn")
     for part in range(3):
         with served(binary, folder, 2) as server:
-            send(server, traffic.requests[part::3], "drawn", 4)
+            send(server, forwards(traffic.requests[part::3], "drawn"), 4)
             states.append(get(server, "state?weights=drawn"))
     with Attnd(binary) as stranger:
         for metric in METRICS:

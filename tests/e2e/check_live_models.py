@@ -10,11 +10,10 @@ import json
 import os
 import random
 import sys
-import threading
 
 sys.dont_write_bytecode = True
 from attnd_process import Attnd  # noqa: E402
-from check_live import METRICS, check, faults, get, near, post, sums_of  # noqa: E402
+from check_live import METRICS, check, faults, get, near, post, send, sums_of  # noqa: E402
 
 SKIPPED = 77
 TINY = ("bert", "distilbert", "electra", "roberta", "esm", "gpt2", "llama", "mistral", "qwen2", "t5")
@@ -94,24 +93,6 @@ class Traffic:
             else:
                 seen += part
         self.whole, self.n_sequences, self.n_rows = padded(seen, typed), len(seen), sum(map(len, seen))
-
-
-def send(server, requests, together):
-    left, lock = list(requests), threading.Lock()
-
-    def one_by_one():
-        while True:
-            with lock:
-                if not left:
-                    return
-                path, body = left.pop()
-            post(server, path, body)
-
-    threads = [threading.Thread(target=one_by_one) for _ in range(together)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
 
 
 def wanted_of(server, name, traffic):
