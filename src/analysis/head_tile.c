@@ -23,12 +23,10 @@ static struct row_keys keys_of_row(const struct head_maps *maps, size_t index, s
     const struct forward_input *rule = maps->rule;
     const struct head_sequence *sequence = &maps->sequences[index];
     const size_t position = sequence->positions ? sequence->positions[row] : sequence->first_position + row;
-    struct row_keys keys = {
-        .weights = head_maps_row(maps, index, head, position),
-        .order = sequence->positions,
-    };
-    if (!sequence->positions)
-        keys.weights += sequence->first_position;
+    struct row_keys keys = {.order = sequence->positions};
+    if (maps->weights) /* else it is asked for the keys alone */
+        keys.weights =
+            head_maps_row(maps, index, head, position) + (sequence->positions ? 0 : sequence->first_position);
     if (rule->self_attention && rule->mask_kind == FORWARD_MASK_KEYS) /* padding is out already */
         keys.limit = rule->causal ? row + 1 : sequence->n_positions;
     else {

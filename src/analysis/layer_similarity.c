@@ -144,8 +144,9 @@ static void copy_head(const void *argument, size_t index, unsigned lane)
     }
     for (size_t row = 0, n; row < s->n_rows; row += n) {
         struct head_tile tile;
+        void *memory = m->tiles ? m->tiles + lane * m->tile_bytes : NULL; /* tiles may lie in the maps themselves */
         n = size_min(TILE_ROWS, s->n_rows - row);
-        head_maps_tile(maps, sequence, head, row, n, m->tiles + lane * m->tile_bytes, &tile);
+        head_maps_tile(maps, sequence, head, row, n, memory, &tile);
         for (size_t i = 0; i < n; i++) {
             const uint8_t *mask = m->mask + (sequence * m->rows + row + i) * m->keys;
             if (m->empty)
