@@ -43,7 +43,7 @@ enum metric_kind { KIND_COUNTER, KIND_GAUGE, KIND_HISTOGRAM, KIND_INFO };
     X(RELOAD_SUCCEEDED, GAUGE, "attnd_reload_success_timestamp_seconds", "seconds", "", "When that last succeeded, or the server started, since the epoch.") \
     X(CERTIFICATE_EXPIRY, GAUGE, "attnd_certificate_expiry_timestamp_seconds", "seconds", "", "When the server's own certificate ends, since the epoch; only with TLS.") \
     X(WEIGHTS, INFO, "attnd_weights", "", "weights,state,source,digest,d_model,num_heads", "The weight sets of the configuration; always 1.") \
-    X(WEIGHTS_BYTES, GAUGE, "attnd_weights_bytes", "bytes", "weights", "Bytes of the parameters of the weight set, 4 for each.") \
+    X(WEIGHTS_BYTES, GAUGE, "attnd_weights_bytes", "bytes", "weights", "Bytes of the parameters of the weight set, as they are held in memory.") \
     X(WEIGHTS_LOADED, GAUGE, "attnd_weights_loaded_timestamp_seconds", "seconds", "weights", "When the weight set was loaded, since the epoch.") \
     X(WEIGHTS_RELOADS, COUNTER, "attnd_weights_reloads", "", "weights", "Times that the weight set was loaded again.") \
     X(WEIGHTS_RELOAD_FAILURES, COUNTER, "attnd_weights_reload_failures", "", "weights", "Times that the weight set was to be loaded again and could not be: the old one stayed.") \
@@ -71,7 +71,7 @@ enum metric_kind { KIND_COUNTER, KIND_GAUGE, KIND_HISTOGRAM, KIND_INFO };
     X(HEAD_NEXT_MASS, COUNTER, "attnd_head_next_mass", "", "weights,layer,head", "Sum over next rows of the weight on the position behind.") \
     X(HEAD_SELF_MASS, COUNTER, "attnd_head_self_mass", "", "weights,layer,head", "Sum over self rows of the weight on the row's own position.") \
     X(HEAD_FIRST_MASS, COUNTER, "attnd_head_first_mass", "", "weights,layer,head", "Sum over first rows of the weight on the first position.") \
-    X(HEAD_REDUNDANCY, GAUGE, "attnd_head_redundancy", "", "weights,layer,head", "Largest centered similarity to another head, over traffic since the start, a reset or other weights.") \
+    X(HEAD_REDUNDANCY, GAUGE, "attnd_head_redundancy", "", "weights,layer,head", "Largest centered similarity to another head of its layer, over traffic since the start, a reset or other weights.") \
     X(PROCESS_CPU, COUNTER, "process_cpu_seconds", "seconds", "", "CPU time of the process, user and system.") \
     X(PROCESS_RESIDENT_MEMORY, GAUGE, "process_resident_memory_bytes", "bytes", "", "Resident memory.") \
     X(PROCESS_VIRTUAL_MEMORY, GAUGE, "process_virtual_memory_bytes", "bytes", "", "Virtual memory.") \
