@@ -9,6 +9,7 @@ import base64
 import json
 import os
 import struct
+import subprocess
 import sys
 
 sys.dont_write_bytecode = True
@@ -17,6 +18,13 @@ from attnd_process import Attnd  # noqa: E402
 OUTPUT, MAPS = 2e-4, 2e-5
 SKIPPED = 77
 LAYERS, HEADS, WIDTH = 6, 12, 384
+# For examples/python/bert.py: texts, and their tokens by the model's own tokenizer.
+TEXTS = {
+    "The cat sat on the mat": "[CLS] the cat sat on the mat [SEP]",
+    "Zoë's naïve café résumé cost 12 €; déjà vu!": "[CLS] zoe ' s naive cafe resume cost 12 € ; de ##ja vu ! [SEP]",
+    "Unbelievably, the lighthouse-keeper's granddaughter photographed bioluminescent jellyfish.":
+        "[CLS] un ##bel ##ie ##va ##bly , the lighthouse - keeper ' s granddaughter photographed bio ##lum ##ines ##cent jelly ##fish . [SEP]",
+}
 
 
 def tensors_of(path):
@@ -79,6 +87,22 @@ def check_case(server, name, asked, outputs, maps):
     return faults
 
 
+def check_example(server, root, model):
+    """Tokens, roles of heads and links of the example, for texts that it need not know. -> faults"""
+    faults = []
+    for text, tokens in TEXTS.items():
+        done = subprocess.run([sys.executable, os.path.join(root, "examples", "python", "bert.py"), server.base, text,
+                               os.path.join(model, "vocab.txt")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8",
+                              env={**os.environ, "PYTHONIOENCODING": "utf-8"}, timeout=120, check=False)
+        printed, words = done.stdout.splitlines(), tokens.split()
+        before = ["head 2 of layer 0: %s looks at %s" % pair for pair in zip(words, words[:1] + words)]
+        if done.returncode != 0 or printed[0] != "tokens: " + tokens or printed[5:] != before \
+                or not printed[1].startswith(("the token before: head 2 of layer 0, 0.99", "the token before: head 2 of layer 0, 1.000")) \
+                or not printed[2].startswith("the token behind: head 8 of layer 1,"):
+            faults.append("examples/python/bert.py printed for %r\n%s" % (text, done.stdout))
+    return faults
+
+
 def main():
     binary, golden, root = sys.argv[1:4]
     model = os.path.join(os.environ.get("ATTND_MINILM") or os.path.join(root, "build", "minilm"), "model")
@@ -93,6 +117,7 @@ def main():
     with Attnd(binary, ["--model", "minilm=" + model]) as server:
         for name, asked in texts.items():
             faults += ["%s: %s" % (name, fault) for fault in check_case(server, name, asked, outputs, maps)]
+        faults += check_example(server, root, model)
     for fault in faults[:20]:
         print(fault)
     print("%d texts, %d faults" % (len(texts), len(faults)))
