@@ -8,9 +8,12 @@ import array
 import base64
 import json
 import os
+import re
+import shutil
 import struct
 import subprocess
 import sys
+import tempfile
 
 sys.dont_write_bytecode = True
 from attnd_process import Attnd  # noqa: E402
@@ -103,6 +106,20 @@ def check_example(server, root, model):
     return faults
 
 
+def check_configurations(binary, server, root, model):
+    """The model's folder as config/examples names it, and its layers as they are written out there, are the model. -> faults"""
+    digest, faults = json.loads(server.request("GET", "/v1/weights/minilm").body)["digest"], []
+    with tempfile.TemporaryDirectory() as folder:
+        os.symlink(os.path.abspath(model), os.path.join(folder, "all-MiniLM-L6-v2"))
+        for name in ("huggingface.json", "blocks.json"):
+            shutil.copy(os.path.join(root, "config", "examples", name), folder)
+            done = subprocess.run([binary, "--config", os.path.join(folder, name), "--check-config"], stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True, timeout=120, check=False)
+            if done.returncode != 0 or not re.search("^weights: minilm .*%s$" % digest, done.stdout, re.MULTILINE):
+                faults.append("config/examples/%s does not make the weights %s:\n%s" % (name, digest, done.stdout))
+    return faults
+
+
 def main():
     binary, golden, root = sys.argv[1:4]
     model = os.path.join(os.environ.get("ATTND_MINILM") or os.path.join(root, "build", "minilm"), "model")
@@ -117,7 +134,7 @@ def main():
     with Attnd(binary, ["--model", "minilm=" + model]) as server:
         for name, asked in texts.items():
             faults += ["%s: %s" % (name, fault) for fault in check_case(server, name, asked, outputs, maps)]
-        faults += check_example(server, root, model)
+        faults += check_example(server, root, model) + check_configurations(binary, server, root, model)
     for fault in faults[:20]:
         print(fault)
     print("%d texts, %d faults" % (len(texts), len(faults)))
