@@ -128,37 +128,39 @@ static bool check_types(const struct forward_request *request, const struct embe
     return check_below(types, "/token_type_ids", size_max(shape->types, 1), "token type", error);
 }
 
-/* How many positions a sequence of ids takes, counted over those that are not padding. */
-static size_t counted_positions(const uint32_t *ids, size_t tokens, uint32_t padding)
+/* Tokens of the sequence that has most of them beside padding. */
+static size_t most_counted(const struct forward_input *problem, uint32_t padding)
 {
-    size_t count = 0;
-    for (size_t t = 0; t < tokens; t++)
-        count += ids[t] != padding;
-    return (size_t)padding + 1 + count;
+    const uint32_t *ids = problem->embedding->ids;
+    const size_t tokens = problem->query_length;
+    size_t most = 0;
+    for (size_t b = 0; b < problem->batch; b++) {
+        size_t count = 0;
+        for (size_t t = 0; t < tokens; t++)
+            count += ids[b * tokens + t] != padding;
+        most = size_max(most, count);
+    }
+    return most;
 }
 
 static bool check_positions(const struct forward_request *request, const struct embeddings_shape *shape,
                             const struct forward_input *problem, struct error *error)
 {
-    const uint32_t *ids = problem->embedding->ids;
-    const size_t tokens = problem->query_length;
+    const bool counted = shape->count_padding_id && problem->embedding->ids;
     char pointer[24];
     if (shape->positions == 0)
         return true;
     if (problem->position_ids)
         return check_below(&request->position_ids, "/position_ids", shape->positions, "position", error);
-    size_t needed = tokens + shape->position_offset;
-    if (shape->count_padding_id && ids) {
-        needed = 0;
-        for (size_t b = 0; b < problem->batch; b++)
-            needed = size_max(needed, counted_positions(ids + b * tokens, tokens, shape->padding_id));
-    }
-    if (needed <= shape->positions)
+    const size_t tokens = counted ? most_counted(problem, shape->padding_id) : problem->query_length;
+    const size_t taken = counted ? (size_t)shape->padding_id + 1 : shape->position_offset;
+    const size_t room = shape->positions - size_min(shape->positions, taken);
+    if (tokens <= room)
         return true;
     snprintf(pointer, sizeof pointer, "/%s", forward_request_input(request));
     return error_set_at(error, ERROR_INVALID, pointer,
-                        "%zu tokens, but these weights have positions for %zu; send fewer at once", tokens,
-                        shape->positions - size_min(shape->positions, needed - tokens));
+                        "%zu tokens%s, but these weights have positions for %zu; send fewer at once", tokens,
+                        counted ? " beside padding" : "", room);
 }
 
 bool forward_check_rows(const struct forward_request *request, const struct model_shape *model,

@@ -144,6 +144,8 @@ static const struct {
     {BERT, "{\"input_ids\":[1],\"include_layers\":[-5]}", "/include_layers/0", "-5"},
     {BERT, "{\"input_ids\":[1,2],\"attention_mask\":[1]}", "/attention_mask", "1 2"},
     {ROBERTA, "{\"input_ids\":[2,3,4,5,6,7]}", "/input_ids", "6 5"},
+    /* More padding than positions. */
+    {ROBERTA, "{\"input_ids\":[[1,1,1,1,1,1,1,1,1,1],[2,3,4,5,6,7,1,1,1,1]]}", "/input_ids", "6 padding 5"},
     {ROBERTA, "{\"input_ids\":[2],\"token_type_ids\":[1]}", "/token_type_ids/0", "1 0"},
     {IMAGES, "{\"input_ids\":[1]}", "/input_ids", "pixel_values"},
     {IMAGES, "{\"inputs_embeds\":[" T4 "]}", "/inputs_embeds", "pixel_values"},
