@@ -125,5 +125,5 @@ bool huggingface_read_small(struct huggingface_build *build, const struct tensor
         return true;
     free(*to);
     *to = NULL;
-    return false;
+    return model_files_fault(build->search.files, place->file, build->error);
 }

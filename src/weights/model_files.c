@@ -273,11 +273,19 @@ const char *model_files_nearest(const struct model_files *files, const char *pre
     return nearest;
 }
 
+bool model_files_fault(const struct model_files *files, const struct safetensors_file *file, struct error *error)
+{
+    for (size_t i = 0; !files->one && i < files->count; i++)
+        if (&files->files[i] == file)
+            return file_fault(files->names[i], error);
+    return false;
+}
+
 bool model_files_unchanged(const struct model_files *files, struct error *error)
 {
     for (size_t i = 0; i < files->count; i++)
         if (!safetensors_file_unchanged(&files->files[i], error))
-            return files->one ? false : file_fault(files->names[i], error);
+            return model_files_fault(files, &files->files[i], error);
     return true;
 }
 

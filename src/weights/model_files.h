@@ -45,6 +45,9 @@ bool model_files_find(const struct model_files *files, const char *prefix, const
 /* The tensor's name that is nearest to `name` (with or without `prefix`), or NULL. */
 const char *model_files_nearest(const struct model_files *files, const char *prefix, const char *name);
 
+/* Puts the name of one of the files before the message, at /path, unless they are `one`. False. */
+bool model_files_fault(const struct model_files *files, const struct safetensors_file *file, struct error *error);
+
 /* ERROR_IO at /path when one of them was written to since it was opened. */
 bool model_files_unchanged(const struct model_files *files, struct error *error);
 

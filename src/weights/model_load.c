@@ -160,6 +160,11 @@ static bool load_tensor(struct loading *loading, size_t index, struct buffers *b
     return true;
 }
 
+static const struct safetensors_file *file_of(const struct loading *loading, size_t index)
+{
+    return place_of(loading->source, model_tensor(&loading->source->shape, index))->file;
+}
+
 static void *load_tensors(void *argument)
 {
     struct loading *loading = argument;
@@ -168,6 +173,7 @@ static void *load_tensors(void *argument)
     for (size_t i; (i = atomic_fetch_add(&loading->next, 1)) < loading->n_tensors;) {
         if (load_tensor(loading, loading->order[i], &buffers, &error))
             continue;
+        model_files_fault(&loading->source->files, file_of(loading, loading->order[i]), &error);
         pthread_mutex_lock(&loading->lock);
         if (!atomic_exchange(&loading->failed, true))
             *loading->error = error;

@@ -2,7 +2,6 @@
 #include "weights/tensor_search.h"
 
 #include "codec/tensor.h"
-#include "weights/file_fault.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -19,10 +18,9 @@ static void put_down(struct tensor_search *search, const char *name)
     text_append_format(&search->missing, "%s\"%.200s\"", search->missing.length ? ", " : "", name);
 }
 
-/* The files that are one have no name in messages: the caller gives it. */
 static bool fault_in(const struct tensor_search *search, const struct model_tensor *tensor, struct error *error)
 {
-    return search->files->one ? false : file_fault(search->files->names[tensor->file], error);
+    return model_files_fault(search->files, &search->files->files[tensor->file], error);
 }
 
 static bool does_not_fit(const struct safetensors_entry *entry, const struct extent *shape, unsigned rank,

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { D = 36, HEADS = 3, D_K = 12, D_FF = 150, VOCABULARY = 41, LAYERS = 2 };
 
@@ -254,6 +255,32 @@ START_TEST(what_is_wrong_is_named)
 }
 END_TEST
 
+START_TEST(the_shard_is_named)
+{
+    struct wanted list[LAYERS * LAYER_SLOT_COUNT + MODEL_SLOT_COUNT];
+    const size_t count = list_wanted(list);
+    struct made made;
+    struct error error;
+    char digest[DIGEST_TEXT_BYTES], first[] = "first.safetensors", second[] = "second.safetensors",
+                                    *names[] = {first, second};
+    open_source(&made, list, count, "model.safetensors");
+    struct safetensors_file shards[2] = {made.file, made.file};
+    made.source.files = (struct model_files){.files = shards, .count = 2, .names = names};
+    for (size_t i = 0; i < count; i++)
+        (list[i].slot.layer == MODEL_ITSELF ? &made.source.model[list[i].slot.slot]
+                                            : &made.places[list[i].slot.layer][list[i].slot.slot])
+            ->file = &shards[1];
+    char *path = model_folder_path("model.safetensors");
+    ck_assert_int_eq(truncate(path, 4000), 0);
+    free(path);
+    ck_assert_ptr_null(model_load(&made.source, 2, digest, &error));
+    ck_assert_int_eq(error.code, ERROR_IO);
+    ck_assert_str_eq(error.pointer, "/path");
+    ck_assert_msg(strncmp(error.message, "second.safetensors: ", 20) == 0, "%s", error.message);
+    safetensors_file_close(&made.file);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *s = suite_create("model_load");
@@ -262,6 +289,7 @@ Suite *suite(void)
     tcase_add_test(c, every_format_and_layout_on_any_number_of_threads);
     tcase_add_test(c, the_digest_follows_numbers_and_shape);
     tcase_add_test(c, what_is_wrong_is_named);
+    tcase_add_test(c, the_shard_is_named);
     suite_add_tcase(s, c);
     return s;
 }
