@@ -54,6 +54,8 @@ class Attnd:
     variables the caller has are not passed on.
     """
 
+    answer_seconds = 60  # that an answer is waited for
+
     def __init__(self, binary, arguments=(), environment=None, tls=None, limits=()):
         """`limits`: pairs of resource.RLIMIT_* and the most that the process may have, which it cannot raise."""
         own = {name: value for name, value in os.environ.items() if not name.startswith("ATTND_")}
@@ -116,8 +118,8 @@ class Attnd:
         """A connection to `address`, or to the first that is listened on; `tls`: an ssl.SSLContext of its own."""
         host, port = (address or self.address).rsplit(":", 1)
         if tls or self.tls:
-            return http.client.HTTPSConnection(host, int(port), timeout=60, context=tls or self.tls)
-        return http.client.HTTPConnection(host, int(port), timeout=60)
+            return http.client.HTTPSConnection(host, int(port), timeout=self.answer_seconds, context=tls or self.tls)
+        return http.client.HTTPConnection(host, int(port), timeout=self.answer_seconds)
 
     def request(self, method, path, body=None, headers=None, address=None, tls=None):
         connection = self.connect(address, tls)
