@@ -239,11 +239,6 @@ static bool within_layer(const struct apart *p, size_t layer, struct arena *aren
     return true;
 }
 
-static bool cancelled(struct error *error)
-{
-    return error_cancelled(error);
-}
-
 static bool between_layers(const struct apart *p, size_t one, size_t other, struct arena *arena,
                            struct head_similarity *similarity, struct error *error)
 {
@@ -260,7 +255,7 @@ static bool between_layers(const struct apart *p, size_t one, size_t other, stru
     m.rule.mask = m.mask;
     const double floats = (double)(2 * heads * m.rule.batch) * (double)m.rows * (double)columns_of(&m);
     if (!allow(&m) || !work_split(&work, 2 * heads * m.rule.batch, 2 * floats * SPLIT_FLOP_PER_FLOAT, copy_head, &m))
-        return cancelled(error);
+        return error_cancelled(error);
     leave_out_empty(&m);
     question.diversity = false;
     struct head_maps both = maps_of(&m);

@@ -270,29 +270,26 @@ bool model_shape_bytes(const struct model_shape *shape, size_t *bytes)
 struct model *model_create(const struct model_shape *shape, struct error *error)
 {
     struct model *model = calloc(1, sizeof *model);
-    struct layer_shape *layers = calloc(shape->num_layers, sizeof *layers);
     size_t bytes;
-    if (!model || !layers)
+    if (!model)
         goto fail;
-    memcpy(layers, shape->layers, shape->num_layers * sizeof *layers);
+    struct layer_shape *layers = calloc(shape->num_layers, sizeof *layers);
     model->shape = *shape;
     model->shape.layers = layers;
     model->kernels = kernels_chosen();
     model->layers = calloc(shape->num_layers, sizeof *model->layers);
-    if (!model->layers || !lay_model(&model->shape, model, NULL, &bytes) || !arena_reserve(&model->memory, bytes))
-        goto fail_model;
+    if (!layers || !model->layers)
+        goto fail;
+    memcpy(layers, shape->layers, shape->num_layers * sizeof *layers);
+    if (!lay_model(&model->shape, model, NULL, &bytes) || !arena_reserve(&model->memory, bytes))
+        goto fail;
     for (size_t n = 0; n < shape->num_layers; n++)
         model->layers[n].attention.kernels = model->kernels;
     lay_model(&model->shape, model, &model->memory, &bytes);
     return model;
-fail_model:
-    error_out_of_memory(error);
-    model_free(model);
-    return NULL;
 fail:
     error_out_of_memory(error);
-    free(layers);
-    free(model);
+    model_free(model);
     return NULL;
 }
 

@@ -32,11 +32,6 @@ struct comparison {
     float *output, *full_output; /* [B, T, d_model] */
 };
 
-static bool cancelled(struct error *error)
-{
-    return error_cancelled(error);
-}
-
 /* The rules of both runs' maps; those of the full one are also what it runs under. */
 static void set_inputs(const struct forward_input *input, struct side *asked, struct side *full)
 {
@@ -89,7 +84,7 @@ static bool open_layer(struct comparison *c, struct side *side, size_t n, struct
     const bool ruled = side->batch.extent.rules;
     return (gather(c, side, n) && (!ruled || batch_fill_positions(&side->batch, c->work)) &&
             batch_project_inputs(&side->batch, c->work) && (!ruled || batch_rotate(&side->batch, c->work))) ||
-           cancelled(error);
+           error_cancelled(error);
 }
 
 /* What is found of all layers. */
@@ -106,7 +101,7 @@ static bool compare_layer(struct comparison *c, size_t n, bool maps, struct sums
     if (!maps)
         return true;
     if (!batch_open_attention(&c->full.batch, c->work))
-        return cancelled(error);
+        return error_cancelled(error);
     if (!open_layer(c, &c->asked, n, error) ||
         !compare_maps(&c->asked.batch, &c->full.batch, c->asked.view.input_list[0], c->work, c->arena, &sum, error))
         return false;
@@ -195,7 +190,7 @@ bool model_run_compared(const struct model *model, const struct forward_input *i
     for (size_t n = 0; n < num_layers; n++) {
         arena_rewind(arena, used);
         if (!add_pairs(&c, &c.asked, n, &found.pairs) || !add_pairs(&c, &c.full, n, &found.pairs_full))
-            return cancelled(error);
+            return error_cancelled(error);
         if (!compare_layer(&c, n, has_like_maps(input), &sums, error))
             return false;
     }

@@ -50,6 +50,5 @@ struct model {
 };
 
 enum activation ffn_activation(enum ffn_kind kind);
-bool ffn_is_gated(enum ffn_kind kind);
 
 #endif

@@ -45,11 +45,6 @@ static size_t first_layer(const struct forward_input *const *inputs, size_t coun
     return count > 0 ? inputs[0]->first_layer : 0;
 }
 
-static bool cancelled(struct error *error)
-{
-    return error_cancelled(error);
-}
-
 static struct rows_in readable(const struct rows *rows)
 {
     return (struct rows_in){rows->data, rows->stride};
@@ -83,7 +78,7 @@ static bool run_attention(struct run *run, size_t n, size_t sample, const struct
                       (!ruled || batch_rotate(&batch, work)) && attend(&batch, sample, work) &&
                       batch_project_output(&batch, work) && batch_scatter(&batch, work);
     arena_rewind(run->arena, used);
-    return done || cancelled(error);
+    return done || error_cancelled(error);
 }
 
 /* The norm of the stream, in its place or beside it; absent, the stream itself. */
@@ -124,11 +119,11 @@ static bool run_layer(struct run *run, size_t n, size_t sample, struct error *er
     layer_view_set(&run->view, &run->model->shape, n, run->inputs, sample == 0 ? run->results : NULL, run->count,
                    sample > 0);
     if ((pre && !norm_of_stream(run, &layer->norm1, &run->normed, &rows.from)))
-        return cancelled(error);
+        return error_cancelled(error);
     if (!run_attention(run, n, sample, &rows, error))
         return false;
     if ((!pre && !norm_of_stream(run, &layer->norm1, &run->x, &normed)) || !feed_forward(run, layer))
-        return cancelled(error);
+        return error_cancelled(error);
     if (sample > 0)
         return true;
     layer_view_end(&run->view, &run->model->shape, n, run->results, run->count);
@@ -167,7 +162,7 @@ static bool begin(struct run *run, struct error *error)
     done = done && (!position_is_added(rules_of(run)) ||
                     (batch_fill_positions(&batch, run->work) && batch_add_positions(&batch, run->work)));
     arena_rewind(run->arena, used);
-    return done || cancelled(error);
+    return done || error_cancelled(error);
 }
 
 static float *output_of(const struct sequence *s, size_t d_model, size_t n)
@@ -201,7 +196,7 @@ static bool scatter(struct run *run, const struct rows *x,
         return false;
     const bool done = batch_scatter_rows(&batch, &rows, place, n, run->work);
     arena_rewind(run->arena, used);
-    return done || cancelled(error);
+    return done || error_cancelled(error);
 }
 
 static bool scatter_state(struct run *run, size_t n, struct error *error)
@@ -220,7 +215,7 @@ static bool run_layers(struct run *run, size_t sample, struct rows_in *output, s
     for (size_t n = first_layer(run->inputs, run->count); n < run->model->shape.num_layers; n++)
         if (!run_layer(run, n, sample, error) || (sample == 0 && !scatter_state(run, n + 1, error)))
             return false;
-    return norm_of_stream(run, &run->model->final_norm, &run->normed, output) || cancelled(error);
+    return norm_of_stream(run, &run->model->final_norm, &run->normed, output) || error_cancelled(error);
 }
 
 /* ---- dropout */
@@ -270,9 +265,9 @@ static bool run_samples(struct run *run, const struct rows_in *without, struct e
         if (!run_layers(run, sample, &run->sampled, error))
             return false;
         if (!work_split(run->work, run->n_rows, flop, add_sample, run))
-            return cancelled(error);
+            return error_cancelled(error);
     }
-    return (work_split(run->work, run->n_rows, flop, finish_row, run) || cancelled(error)) &&
+    return (work_split(run->work, run->n_rows, flop, finish_row, run) || error_cancelled(error)) &&
            scatter(run, &run->output, output_of, 0, error) && scatter(run, &run->x, deviation_of, 0, error);
 }
 

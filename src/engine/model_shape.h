@@ -41,6 +41,9 @@ struct norm_shape {
 enum ffn_kind { FFN_KINDS(FFN_ENUM) FFN_KIND_COUNT };
 #undef FFN_ENUM
 
+/* Whether it has W_gate. */
+bool ffn_is_gated(enum ffn_kind kind);
+
 struct ffn_shape {
     enum ffn_kind kind;
     size_t d_ff; /* columns of W_1 (and W_gate), rows of W_2 */

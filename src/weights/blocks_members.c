@@ -151,16 +151,6 @@ FFN_MEMBER(b_gate)
 FFN_MEMBER(w_2)
 FFN_MEMBER(b_2)
 
-static bool ffn_is_gated(enum ffn_kind kind)
-{
-    static const bool gates[] = {
-#define FFN_GATED(code, name, activation, gated) [code] = gated,
-        FFN_KINDS(FFN_GATED)
-#undef FFN_GATED
-    };
-    return gates[kind];
-}
-
 static bool read_ffn(struct json_reader *r, void *context, struct error *error)
 {
     static const struct json_member members[] = {{"kind", ffn_kind},     {"W_1", ffn_w_1},       {"b_1", ffn_b_1},

@@ -394,8 +394,7 @@ bool blocks_source_open(const struct blocks_config *config, const struct blocks_
         goto fail;
     build.search = (struct tensor_search){.files = &opened.files};
     if (!make_shape(&build, &common) || !model_source_make_layers(&opened, config->num_layers, &build.shapes, error) ||
-        !fill_layers(&build, &common) || !fill_embeddings(&build) || !fill_final_norm(&build) ||
-        !model_source_list_unused(&opened, error))
+        !fill_layers(&build, &common) || !fill_embeddings(&build) || !fill_final_norm(&build))
         goto fail;
     *source = opened;
     done = true;

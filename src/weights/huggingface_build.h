@@ -31,8 +31,8 @@ bool huggingface_llama(struct huggingface_build *build); /* llama, mistral, qwen
 bool huggingface_t5(struct huggingface_build *build);
 bool huggingface_vit(struct huggingface_build *build);
 
-/* Goes to layer n, whose names begin with `stem` and end the number with a dot: "encoder.layer.%zu.". It has the
- * config's scale, placement `placement`, and a residual. */
+/* Goes to layer n, whose names begin with `stem`, its number and a dot: for "encoder.layer." with "encoder.layer.0.".
+ * It has the model's scale, `placement`, and a residual. */
 void huggingface_layer(struct huggingface_build *build, size_t n, const char *stem, enum placement placement);
 
 /* Sizes with their words. */

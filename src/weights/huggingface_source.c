@@ -80,8 +80,7 @@ bool huggingface_source_open(const char *folder, struct model_source *source, st
         !model_files_open_folder(folder, &opened.files, error))
         goto fail;
     build.search = (struct tensor_search){.files = &opened.files, .prefix = config.prefix};
-    if (!prepare(&build) || !fill(&build) || !tensor_search_finish(&build.search, error) ||
-        !model_source_list_unused(&opened, error))
+    if (!prepare(&build) || !fill(&build) || !tensor_search_finish(&build.search, error))
         goto fail;
     *source = opened;
     done = true;

@@ -21,10 +21,10 @@ static bool fill_position(struct huggingface_build *build)
 }
 
 /* wi_0 is the gate. */
-static bool fill_ffn(struct huggingface_build *build, bool gated)
+static bool fill_ffn(struct huggingface_build *build)
 {
     const struct extent d_model = huggingface_d_model(build), d_ff = huggingface_d_ff(build);
-    if (!gated)
+    if (!ffn_is_gated(build->config->ffn))
         return huggingface_ffn(build, "layer.1.DenseReluDense.wi", "layer.1.DenseReluDense.wo", BIAS_NEVER);
     return huggingface_ffn(build, "layer.1.DenseReluDense.wi_1", "layer.1.DenseReluDense.wo", BIAS_NEVER) &&
            huggingface_linear(build, "layer.1.DenseReluDense.wi_0", d_model, d_ff, SLOT_W_GATE, SLOT_B_GATE, BIAS_NEVER,
@@ -36,8 +36,6 @@ bool huggingface_t5(struct huggingface_build *build)
     static const struct huggingface_attention_names attention = {"layer.0.SelfAttention.q", "layer.0.SelfAttention.k",
                                                                  "layer.0.SelfAttention.v", "layer.0.SelfAttention.o"};
     const struct huggingface_config *config = build->config;
-    const enum ffn_kind ffn = config->ffn;
-    const bool gated = ffn == FFN_GEGLU || ffn == FFN_GEGLU_TANH || ffn == FFN_SWIGLU;
     const bool shared = tensor_search_has(&build->search, "shared.weight") ||
                         !tensor_search_has(&build->search, "encoder.embed_tokens.weight");
 
@@ -49,7 +47,7 @@ bool huggingface_t5(struct huggingface_build *build)
         huggingface_layer(build, n, "encoder.block.", PLACEMENT_PRE);
         if (!huggingface_norm1(build, "layer.0.layer_norm", NORM_RMS) ||
             !huggingface_attention(build, &attention, BIAS_NEVER, BIAS_NEVER) ||
-            !huggingface_norm2(build, "layer.1.layer_norm", NORM_RMS) || !fill_ffn(build, gated))
+            !huggingface_norm2(build, "layer.1.layer_norm", NORM_RMS) || !fill_ffn(build))
             return false;
     }
     return huggingface_final_norm(build, "encoder.final_layer_norm", NORM_RMS);

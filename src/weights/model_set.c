@@ -78,8 +78,10 @@ static bool keep_tables(struct model_source *source, struct set_rules *rules, st
 }
 
 /* The names of the tensors that neither the model nor a rule has a use for; NULL: all are used. */
-static bool list_unused(struct model_source *source, const struct set_rules *rules, char **unused, struct error *error)
+static bool list_unused(const struct model_source *source, const struct set_rules *rules, char **unused,
+                        struct error *error)
 {
+    struct text names = {0};
     for (size_t i = 0; i < rules->tensors.count; i++) {
         const char *name = rules->tensors.items[i].name;
         struct model_tensor *tensor = NULL;
@@ -88,13 +90,12 @@ static bool list_unused(struct model_source *source, const struct set_rules *rul
         if (tensor)
             tensor->used = true;
     }
-    text_free(&source->unused);
-    if (!model_source_list_unused(source, error))
-        return false;
-    if (source->unused.length == 0)
-        return true;
-    *unused = text_copy(source->unused.data, source->unused.length);
-    return *unused || error_out_of_memory(error);
+    model_files_unused(&source->files, &names);
+    if (!names.failed && names.length > 0)
+        *unused = text_copy(names.data, names.length);
+    const bool listed = !names.failed && (names.length == 0 || *unused);
+    text_free(&names);
+    return listed || error_out_of_memory(error);
 }
 
 /* What the set says of itself. */

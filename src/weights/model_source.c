@@ -16,12 +16,6 @@ bool model_source_make_layers(struct model_source *source, size_t num_layers, st
     return true;
 }
 
-bool model_source_list_unused(struct model_source *source, struct error *error)
-{
-    model_files_unused(&source->files, &source->unused);
-    return !source->unused.failed || error_out_of_memory(error);
-}
-
 void model_source_free(struct model_source *source)
 {
     if (!source)
@@ -33,7 +27,6 @@ void model_source_free(struct model_source *source)
     free(source->layers);
     free(source->table);
     free(source->frequencies);
-    text_free(&source->unused);
     model_files_close(&source->files);
     *source = (struct model_source){0};
 }

@@ -4,7 +4,6 @@
 #define ATTND_WEIGHTS_MODEL_SOURCE_H
 
 #include "base/error.h"
-#include "base/text.h"
 #include "engine/model_shape.h"
 #include "weights/model_files.h"
 #include "weights/tensor_place.h"
@@ -23,15 +22,11 @@ struct model_source {
     bool causal;
     struct position_rule position;
     float *table, *frequencies;
-    struct text unused; /* names of tensors that nothing reads, with commas; for the log */
 };
 
 /* Memory for the layers of an empty source, all zero; *layers is shape.layers. ERROR_OUT_OF_MEMORY. */
 bool model_source_make_layers(struct model_source *source, size_t num_layers, struct layer_shape **layers,
                               struct error *error);
-
-/* Fills `unused`, once all tensors were searched. ERROR_OUT_OF_MEMORY. */
-bool model_source_list_unused(struct model_source *source, struct error *error);
 
 /* Closes the files too. An empty or half-built source is fine. */
 void model_source_free(struct model_source *source);

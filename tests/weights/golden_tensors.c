@@ -212,14 +212,16 @@ static void check_unused(const struct model_source *source, const json_t *want, 
 {
     size_t i, names = 0;
     json_t *value;
-    char *list = text_copy(source->unused.length ? source->unused.data : "", source->unused.length);
+    struct text text = {0};
+    model_files_unused(&source->files, &text);
+    const char *list = text_terminate(&text);
     ck_assert_ptr_nonnull(list);
     for (const char *at = list; *at; at += strcspn(at, ",") + 2 * (strchr(at, ',') != NULL))
         names++;
     ck_assert_msg(names == json_array_size(want), "%s: unused are %s", set, list);
     json_array_foreach(want, i, value)
         ck_assert_msg(strstr(list, json_string_value(value)) != NULL, "%s: unused are %s", set, list);
-    free(list);
+    text_free(&text);
 }
 
 /* The places are those that the engine wants of a model of this shape, and it is made of them. */
@@ -240,6 +242,17 @@ static void check_load(const struct model_source *source, const char *set)
     struct model *model = model_load(source, 1, digest, &error);
     ck_assert_msg(model != NULL, "%s: %s", set, error.message);
     model_free(model);
+}
+
+bool source_leaves(const struct model_source *source, const char *name)
+{
+    struct text text = {0};
+    model_files_unused(&source->files, &text);
+    const char *list = text_terminate(&text);
+    ck_assert_ptr_nonnull(list);
+    const bool left = strstr(list, name) != NULL;
+    text_free(&text);
+    return left;
 }
 
 void golden_tensors_check(const struct model_source *source, const char *name)

@@ -12,6 +12,9 @@ const char *golden_tensors_name(size_t index, bool blocks);
 /* Holds shapes and numbers of everything in `source` to the file's. Fails the test. */
 void golden_tensors_check(const struct model_source *source, const char *name);
 
+/* Whether a tensor whose name has `name` in it is one that nothing uses. */
+bool source_leaves(const struct model_source *source, const char *name);
+
 /* A member of the set's configuration as JSON text in fresh memory; NULL: it has none. */
 char *golden_tensors_entry(const char *name, const char *member);
 /* The set's file; fresh memory. */

@@ -218,7 +218,7 @@ START_TEST(defaults)
     ck_assert_float_eq(layer->scale, source.shape.attention.scale);
     ck_assert(!source.shape.embeddings.present);
     ck_assert_int_eq(source.shape.final_norm.kind, NORM_NONE);
-    ck_assert_ptr_nonnull(memmem(source.unused.data, source.unused.length, "qkv", 3));
+    ck_assert(source_leaves(&source, "qkv"));
     model_source_free(&source);
 }
 END_TEST
