@@ -21,84 +21,76 @@
  */
 #include "weights/digest.h"
 
-#include <nettle/sha2.h>
-#include <stdint.h>
-#include <stdio.h>
+#include "weights/digest_hash.h"
+
 #include <string.h>
-
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the numbers are hashed as they lie in memory");
-
-static void add_number(struct sha256_ctx *hash, uint64_t number)
-{
-    sha256_update(hash, sizeof number, (const uint8_t *)&number);
-}
 
 static void add_real(struct sha256_ctx *hash, double number)
 {
     uint64_t bits;
     memcpy(&bits, &number, sizeof bits);
-    add_number(hash, bits);
+    digest_add_number(hash, bits);
 }
 
 static void add_position(struct sha256_ctx *hash, const struct position_rule *rule)
 {
-    add_number(hash, rule->kind);
+    digest_add_number(hash, rule->kind);
     if (rule->kind == POSITION_NONE)
         return;
     add_real(hash, rule->base);
-    add_number(hash, rule->dims);
-    add_number(hash, rule->interleaved);
-    add_number(hash, rule->scaling);
+    digest_add_number(hash, rule->dims);
+    digest_add_number(hash, rule->interleaved);
+    digest_add_number(hash, rule->scaling);
     add_real(hash, rule->factor);
     add_real(hash, rule->low_freq_factor);
     add_real(hash, rule->high_freq_factor);
     add_real(hash, rule->original_max_positions);
-    add_number(hash, rule->table_rows);
-    add_number(hash, rule->offset);
-    add_number(hash, rule->max_distance);
-    add_number(hash, rule->bidirectional);
+    digest_add_number(hash, rule->table_rows);
+    digest_add_number(hash, rule->offset);
+    digest_add_number(hash, rule->max_distance);
+    digest_add_number(hash, rule->bidirectional);
 }
 
 static void add_pattern(struct sha256_ctx *hash, const struct pattern_rule *rule)
 {
-    add_number(hash, rule->kind);
+    digest_add_number(hash, rule->kind);
     if (rule->kind == PATTERN_FULL)
         return;
     const uint64_t numbers[] = {rule->left,          rule->right,         rule->window,        rule->step, rule->size,
                                 rule->window_blocks, rule->global_blocks, rule->random_blocks, rule->seed, rule->k,
                                 rule->n_global};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        add_number(hash, numbers[i]);
+        digest_add_number(hash, numbers[i]);
     for (size_t i = 0; i < rule->n_global; i++)
-        add_number(hash, rule->global[i]);
+        digest_add_number(hash, rule->global[i]);
 }
 
 static void add_low_rank(struct sha256_ctx *hash, const struct low_rank_rule *rule)
 {
-    add_number(hash, rule->kind);
+    digest_add_number(hash, rule->kind);
     if (rule->kind == LOW_RANK_NONE)
         return;
     const uint64_t numbers[] = {rule->e_columns,  rule->f_columns,      rule->e_per_head,
                                 rule->f_per_head, rule->projected_keys, rule->landmarks,
                                 rule->iterations, rule->rank,           rule->values};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        add_number(hash, numbers[i]);
+        digest_add_number(hash, numbers[i]);
 }
 
 static void add_heads_and_dropout(struct sha256_ctx *hash, const struct attention_rules *rules)
 {
     const struct keep_heads_rule *keep = &rules->keep_heads;
-    add_number(hash, keep->kind);
+    digest_add_number(hash, keep->kind);
     if (keep->kind != KEEP_ALL_HEADS) {
-        add_number(hash, keep->by);
-        add_number(hash, keep->count);
+        digest_add_number(hash, keep->by);
+        digest_add_number(hash, keep->count);
         add_real(hash, keep->mass);
         add_real(hash, keep->entropy_below);
     }
-    add_number(hash, rules->dropout.samples);
+    digest_add_number(hash, rules->dropout.samples);
     if (rules->dropout.samples) {
         add_real(hash, rules->dropout.rate);
-        add_number(hash, rules->dropout.seed);
+        digest_add_number(hash, rules->dropout.seed);
     }
 }
 
@@ -107,28 +99,20 @@ static void add_rules(struct sha256_ctx *hash, const struct set_rules *rules)
     static const char version[16] = "attnd-rules/1";
     struct head_importance *stored = importance_store_hold(rules->importance);
     sha256_update(hash, sizeof version, (const uint8_t *)version);
-    add_number(hash, rules->defaults.causal);
+    digest_add_number(hash, rules->defaults.causal);
     add_position(hash, &rules->rules.position);
     add_pattern(hash, &rules->rules.pattern);
     add_low_rank(hash, &rules->rules.low_rank);
     add_heads_and_dropout(hash, &rules->rules);
     for (size_t i = 0; i < rules->tensors.count; i++) {
         const struct rule_tensor *tensor = &rules->tensors.items[i];
-        add_number(hash, tensor->count);
+        digest_add_number(hash, tensor->count);
         sha256_update(hash, tensor->count * sizeof(float), (const uint8_t *)tensor->numbers);
     }
-    add_number(hash, stored ? stored->count : 0);
+    digest_add_number(hash, stored ? stored->count : 0);
     for (size_t i = 0; stored && i < stored->count; i++)
         add_real(hash, stored->values[i]);
     head_importance_release(stored);
-}
-
-static void finish(struct sha256_ctx *hash, char text[DIGEST_TEXT_BYTES])
-{
-    uint8_t bytes[SHA256_DIGEST_SIZE];
-    sha256_digest(hash, sizeof bytes, bytes);
-    for (size_t i = 0; i < sizeof bytes; i++)
-        snprintf(text + 2 * i, 3, "%02x", bytes[i]);
 }
 
 void digest_write(const struct attention_shape *shape, const struct layer_tensors *tensors,
@@ -143,17 +127,17 @@ void digest_write(const struct attention_shape *shape, const struct layer_tensor
     sha256_init(&hash);
     sha256_update(&hash, sizeof version, (const uint8_t *)version);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        add_number(&hash, numbers[i]);
+        digest_add_number(&hash, numbers[i]);
     for (unsigned i = 0; i < LAYER_TENSOR_COUNT; i++) {
         const struct layer_tensor *tensor = &tensors->items[i];
-        add_number(&hash, tensor->rows);
-        add_number(&hash, tensor->columns);
+        digest_add_number(&hash, tensor->rows);
+        digest_add_number(&hash, tensor->columns);
         if (tensor->rows)
             sha256_update(&hash, tensor->rows * tensor->columns * sizeof(float), (const uint8_t *)tensor->data);
     }
     if (!set_rules_are_plain(rules))
         add_rules(&hash, rules);
-    finish(&hash, text);
+    digest_finish(&hash, text);
 }
 
 /* Whether any layer has rules of its own. */
@@ -173,18 +157,18 @@ void digest_add_rules(const struct model_shape *shape, const struct set_rules *r
     sha256_init(&hash);
     sha256_update(&hash, DIGEST_TEXT_BYTES - 1, (const uint8_t *)text);
     add_rules(&hash, rules);
-    add_number(&hash, shape->precision);
-    add_number(&hash, rules->rules.position_given);
-    add_number(&hash, rules->rules.pattern_given);
+    digest_add_number(&hash, shape->precision);
+    digest_add_number(&hash, rules->rules.position_given);
+    digest_add_number(&hash, rules->rules.pattern_given);
     for (size_t n = 0; n < shape->num_layers; n++) {
         const struct layer_shape *layer = &shape->layers[n];
-        add_number(&hash, layer->own_causal ? 1 + layer->causal : 0);
-        add_number(&hash, layer->own_position);
+        digest_add_number(&hash, layer->own_causal ? 1 + layer->causal : 0);
+        digest_add_number(&hash, layer->own_position);
         if (layer->own_position)
             add_position(&hash, &layer->position);
-        add_number(&hash, layer->own_pattern);
+        digest_add_number(&hash, layer->own_pattern);
         if (layer->own_pattern)
             add_pattern(&hash, &layer->pattern);
     }
-    finish(&hash, text);
+    digest_finish(&hash, text);
 }

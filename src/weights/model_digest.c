@@ -9,25 +9,20 @@
  * be hashed side by side and as they are read. The names of tensors and files are no part of it. */
 #include "weights/model_digest.h"
 
-#include <nettle/sha2.h>
-#include <stdio.h>
-#include <string.h>
+#include "weights/digest_hash.h"
 
-static void add_number(struct sha256_ctx *hash, uint64_t number)
-{
-    sha256_update(hash, sizeof number, (const uint8_t *)&number);
-}
+#include <string.h>
 
 static void add_real(struct sha256_ctx *hash, float real)
 {
     uint32_t bits;
     memcpy(&bits, &real, sizeof bits);
-    add_number(hash, bits);
+    digest_add_number(hash, bits);
 }
 
 static void add_norm(struct sha256_ctx *hash, const struct norm_shape *norm)
 {
-    add_number(hash, norm->kind);
+    digest_add_number(hash, norm->kind);
     add_real(hash, norm->kind == NORM_NONE ? 0 : norm->eps);
 }
 
@@ -38,20 +33,20 @@ static void add_shape(struct sha256_ctx *hash, const struct model_shape *shape)
     const uint64_t whole[] = {shape->num_layers, a->projected, a->d_model, a->num_heads,
                               a->num_kv_heads,   a->d_k,       a->d_v};
     for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
-        add_number(hash, whole[i]);
+        digest_add_number(hash, whole[i]);
     for (size_t n = 0; n < shape->num_layers; n++) {
         const struct layer_shape *layer = &shape->layers[n];
         add_real(hash, layer->scale);
-        add_number(hash, layer->placement);
-        add_number(hash, layer->residual);
+        digest_add_number(hash, layer->placement);
+        digest_add_number(hash, layer->residual);
         add_norm(hash, &layer->norm1);
         add_norm(hash, &layer->norm2);
-        add_number(hash, layer->ffn.kind);
+        digest_add_number(hash, layer->ffn.kind);
     }
     const uint64_t before[] = {e->present,    e->position_offset, e->count_padding_id, e->padding_id, e->token_dropout,
                                e->mask_token, e->zero_padding,    e->channels,         e->image_size, e->patch_size};
     for (size_t i = 0; i < sizeof before / sizeof *before; i++)
-        add_number(hash, before[i]);
+        digest_add_number(hash, before[i]);
     add_real(hash, e->scale);
     add_norm(hash, &e->norm);
     add_norm(hash, &shape->final_norm);
@@ -67,13 +62,10 @@ void model_digest_write(const struct model_shape *shape, const uint8_t (*hashes)
     add_shape(&hash, shape);
     for (size_t i = 0; i < model_tensors(shape); i++) {
         const struct slot_extent extent = model_slot_extent(shape, model_tensor(shape, i));
-        add_number(&hash, extent.rows);
-        add_number(&hash, extent.columns);
+        digest_add_number(&hash, extent.rows);
+        digest_add_number(&hash, extent.columns);
         if (extent.rows)
             sha256_update(&hash, sizeof hashes[i], hashes[i]);
     }
-    uint8_t bytes[SHA256_DIGEST_SIZE];
-    sha256_digest(&hash, sizeof bytes, bytes);
-    for (size_t i = 0; i < sizeof bytes; i++)
-        snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+    digest_finish(&hash, text);
 }

@@ -1,4 +1,5 @@
-/* Small weight sets, and a look at all that its engine would read of a request. For the fuzz targets of requests. */
+/* Small weight sets, a look at all that their engine would read of a request, and the forms that requests come in. For
+ * the fuzz targets of requests. */
 #ifndef ATTND_TESTS_FUZZ_FORWARD_TOUCH_H
 #define ATTND_TESTS_FUZZ_FORWARD_TOUCH_H
 
@@ -6,12 +7,37 @@
 #include "engine/compare.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 static inline void check(bool holds)
 {
     if (!holds)
         abort();
+}
+
+/* What refuses a request says why, and has let go of what it had taken. */
+static inline void expect_refused(const struct error *error, const struct arena *arena)
+{
+    check(error->code != ERROR_NONE && error->code != ERROR_OUT_OF_MEMORY && error->message[0] && arena->used == 0);
+}
+
+/* Calls `decode` with the body as JSON and as safetensors, in memory of just its size, and an empty arena each time. */
+static inline void decode_each_form(const uint8_t *data, size_t size,
+                                    void (*decode)(const struct request_body *body, struct arena *arena))
+{
+    uint8_t *exact = malloc(size + !size);
+    struct arena arena = {0};
+    if (size)
+        memcpy(exact, data, size);
+    check(arena_reserve(&arena, forward_request_decoded_bytes(size)));
+    for (enum body_form form = BODY_JSON; form <= BODY_SAFETENSORS; form++) {
+        decode(&(struct request_body){form, (const char *)exact, size}, &arena);
+        arena_reset(&arena);
+    }
+    arena_free(&arena);
+    free(exact);
 }
 
 static const struct attention_shape SHAPE = {

@@ -148,30 +148,26 @@ static void link_up(const struct links_request *request)
     free(found.links.counts);
 }
 
+static void decode(const struct request_body *body, struct arena *arena)
+{
+    struct stats_request stats;
+    struct links_request links;
+    struct error error = {0};
+    if (stats_request_decode(body, arena, &stats, &error))
+        measure(&stats);
+    else
+        expect_refused(&error, arena);
+    arena_reset(arena);
+    if (links_request_decode(body, arena, &links, &error))
+        link_up(&links);
+    else
+        expect_refused(&error, arena);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    uint8_t *exact = malloc(size + !size);
-    struct arena arena = {0};
-    struct error error = {0};
-    if (size)
-        memcpy(exact, data, size);
-    check(isa_choose(NULL, &error) && arena_reserve(&arena, forward_request_decoded_bytes(size)));
-    for (enum body_form form = BODY_JSON; form <= BODY_SAFETENSORS; form++) {
-        const struct request_body body = {form, (const char *)exact, size};
-        struct stats_request stats;
-        struct links_request links;
-        if (stats_request_decode(&body, &arena, &stats, &error))
-            measure(&stats);
-        else
-            check(error.code != ERROR_OUT_OF_MEMORY && error.message[0] && arena.used == 0);
-        arena_reset(&arena);
-        if (links_request_decode(&body, &arena, &links, &error))
-            link_up(&links);
-        else
-            check(error.code != ERROR_OUT_OF_MEMORY && error.message[0] && arena.used == 0);
-        arena_reset(&arena);
-    }
-    arena_free(&arena);
-    free(exact);
+    struct error error;
+    check(isa_choose(NULL, &error));
+    decode_each_form(data, size, decode);
     return 0;
 }

@@ -99,24 +99,20 @@ static void roll_out(struct rollout_request *request)
     arena_free(&arena);
 }
 
+static void decode(const struct request_body *body, struct arena *arena)
+{
+    struct rollout_request request;
+    struct error error = {0};
+    if (rollout_request_decode(body, arena, &request, &error))
+        roll_out(&request);
+    else
+        expect_refused(&error, arena);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    uint8_t *exact = malloc(size + !size);
-    struct arena arena = {0};
-    struct error error = {0};
-    if (size)
-        memcpy(exact, data, size);
-    check(engine_init(NULL, &error) && arena_reserve(&arena, forward_request_decoded_bytes(size)));
-    for (enum body_form form = BODY_JSON; form <= BODY_SAFETENSORS; form++) {
-        const struct request_body body = {form, (const char *)exact, size};
-        struct rollout_request request;
-        if (rollout_request_decode(&body, &arena, &request, &error))
-            roll_out(&request);
-        else
-            check(error.code != ERROR_OUT_OF_MEMORY && error.message[0] && arena.used == 0);
-        arena_reset(&arena);
-    }
-    arena_free(&arena);
-    free(exact);
+    struct error error;
+    check(engine_init(NULL, &error));
+    decode_each_form(data, size, decode);
     return 0;
 }

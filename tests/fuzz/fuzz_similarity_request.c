@@ -148,24 +148,20 @@ static void check_and_compare(const struct similarity_request *request)
         arena_free(&prepared[layer]);
 }
 
+static void decode(const struct request_body *body, struct arena *arena)
+{
+    struct similarity_request request;
+    struct error error = {0};
+    if (similarity_request_decode(body, arena, &request, &error))
+        check_and_compare(&request);
+    else
+        expect_refused(&error, arena);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    uint8_t *exact = malloc(size + !size);
-    struct arena arena = {0};
-    struct error error = {0};
-    if (size)
-        memcpy(exact, data, size);
-    check(isa_choose(NULL, &error) && arena_reserve(&arena, forward_request_decoded_bytes(size)));
-    for (enum body_form form = BODY_JSON; form <= BODY_SAFETENSORS; form++) {
-        struct similarity_request request;
-        if (similarity_request_decode(&(struct request_body){form, (const char *)exact, size}, &arena, &request,
-                                      &error))
-            check_and_compare(&request);
-        else
-            check(error.code != ERROR_OUT_OF_MEMORY && error.message[0] && arena.used == 0);
-        arena_reset(&arena);
-    }
-    arena_free(&arena);
-    free(exact);
+    struct error error;
+    check(isa_choose(NULL, &error));
+    decode_each_form(data, size, decode);
     return 0;
 }
