@@ -3,10 +3,9 @@
  *
  *     "attnd-weights/2" and a NUL, 16 bytes
  *     numbers of 8 bytes each, little-endian, reals as the bits of float32: those of add_shape, in its order
- *     for each tensor in the order of model_tensor: rows (0 where absent), columns; the SHA-256 of its numbers
+ *     for each tensor in the order of model_tensor: rows (0 where absent), columns; the hash of tensor_hash.h
  *
- * The hash of a tensor is over its numbers as the file has them, in their format and order there, so that tensors can
- * be hashed side by side and as they are read. The names of tensors and files are no part of it. */
+ * Names, files, their formats and layouts are no part of it. */
 #include "weights/model_digest.h"
 
 #include "weights/digest_hash.h"

@@ -1,13 +1,12 @@
-/* The name of a model's numbers: equal for models whose shape and tensors, as they stand in their files, are equal. */
+/* The name of a model's numbers: equal for models whose shape and tensors, as float32, are equal. */
 #ifndef ATTND_WEIGHTS_MODEL_DIGEST_H
 #define ATTND_WEIGHTS_MODEL_DIGEST_H
 
 #include "engine/model.h"
 #include "weights/digest.h"
+#include "weights/tensor_hash.h"
 
 #include <stdint.h>
-
-#define TENSOR_HASH_BYTES 32 /* SHA-256 */
 
 /* The tensors of a model in one order: those of the layers, layer by layer, then the model's own. */
 static inline size_t model_tensors(const struct model_shape *shape)

@@ -2,23 +2,25 @@
  * Each has buffers of its own; the first error wins. */
 #include "weights/model_load.h"
 
+#include "base/dtype.h"
 #include "base/size.h"
 #include "engine/packed_matrix.h"
 #include "weights/model_digest.h"
 
-#include <nettle/sha2.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert(TENSOR_HASH_BYTES == SHA256_DIGEST_SIZE, "a tensor's hash");
+/* Lines to a piece are a multiple of what hashing and packing want. */
+#define LINES_STEP TENSOR_HASH_TILE
+_Static_assert(LINES_STEP % PACKED_COLUMNS == 0, "columns of a piece");
 
 /* A piece: what stays in a core's L2 while it is hashed, widened and packed. */
 #define PIECE_NUMBERS ((size_t)128 * 1024)
 
-enum { THREADS_MOST = 16 };
+enum { HELPERS_MOST = 16 };
 
 /* A tensor as its file has it: lines of neighbours, rows of it or, where the file has the transpose, columns. */
 struct lines {
@@ -58,11 +60,9 @@ static struct lines lines_of(const struct tensor_place *place)
     return (struct lines){place->columns, place->rows, place->column_stride, true};
 }
 
-/* Lines to a piece, a multiple of what packing wants. */
 static size_t lines_of_piece(const struct lines *lines)
 {
-    const size_t some = size_max(PIECE_NUMBERS / lines->stride, 1);
-    return lines->columns ? size_max(some / PACKED_COLUMNS, 1) * PACKED_COLUMNS : some;
+    return size_max(PIECE_NUMBERS / lines->stride / LINES_STEP, 1) * LINES_STEP;
 }
 
 /* Memory for so many elements in place of `memory`, whose numbers are not kept; NULL when there is none. */
@@ -92,9 +92,9 @@ static bool not_finite(const struct tensor_place *place, const struct lines *lin
                      place->entry->name, where);
 }
 
-/* Lines first .. first + count - 1: hashed, and left in buffers->numbers one behind the other. */
+/* Lines first .. first + count - 1, to buffers->numbers one behind the other. */
 static bool read_piece(const struct tensor_place *place, const struct lines *lines, size_t first, size_t count,
-                       struct buffers *buffers, struct sha256_ctx *hash, struct error *error)
+                       struct buffers *buffers, struct error *error)
 {
     const size_t number = dtype_bytes(place->entry->dtype), span = (count - 1) * lines->stride + lines->length;
     buffers->raw = grown(buffers->raw, &buffers->raw_bytes, span * number, 1);
@@ -108,7 +108,6 @@ static bool read_piece(const struct tensor_place *place, const struct lines *lin
     const size_t runs = close ? 1 : count, length = close ? count * lines->length : lines->length;
     for (size_t run = 0; run < runs; run++) {
         const unsigned char *raw = buffers->raw + run * lines->stride * number;
-        sha256_update(hash, length * number, raw);
         const size_t finite = dtype_to_f32(place->entry->dtype, raw, buffers->numbers + run * lines->length, length);
         if (finite < length)
             return not_finite(place, lines, first + (close ? finite / lines->length : run), finite % lines->length,
@@ -118,46 +117,54 @@ static bool read_piece(const struct tensor_place *place, const struct lines *lin
 }
 
 /* A tensor that the file has head by head is put together first: no piece of it is whole rows. */
-static bool load_heads(struct loading *loading, size_t index, const struct tensor_place *place, struct error *error)
+static bool load_heads(const struct loading *loading, struct tensor_slot slot, const struct tensor_place *place,
+                       const struct tensor_hash *hash, struct error *error)
 {
-    struct sha256_ctx hash;
     float *whole = reallocarray(NULL, place->rows * place->columns, sizeof *whole); /* [rows, columns] */
     if (!whole)
         return error_out_of_memory(error);
     const bool read = tensor_place_read(place, whole, place->columns, error);
     if (read) {
-        sha256_init(&hash);
-        sha256_update(&hash, place->rows * place->columns * sizeof *whole, (const uint8_t *)whole);
-        sha256_digest(&hash, TENSOR_HASH_BYTES, loading->hashes[index]);
-        model_put_rows(loading->model, model_tensor(&loading->source->shape, index), 0, place->rows, whole,
-                       place->columns);
+        tensor_hash_add(hash, false, 0, place->rows, whole);
+        model_put_rows(loading->model, slot, 0, place->rows, whole, place->columns);
     }
     free(whole);
     return read;
 }
 
-static bool load_tensor(struct loading *loading, size_t index, struct buffers *buffers, struct error *error)
+static bool load_pieces(const struct loading *loading, struct tensor_slot slot, const struct tensor_place *place,
+                        const struct tensor_hash *hash, struct buffers *buffers, struct error *error)
 {
-    const struct tensor_slot slot = model_tensor(&loading->source->shape, index);
-    const struct tensor_place *place = place_of(loading->source, slot);
-    if (place->heads)
-        return load_heads(loading, index, place, error);
     const struct lines lines = lines_of(place);
     const size_t per_piece = lines_of_piece(&lines);
-    struct sha256_ctx hash;
-    sha256_init(&hash);
     for (size_t first = 0, count; first < lines.count; first += count) {
         count = size_min(per_piece, lines.count - first);
         if (atomic_load_explicit(&loading->failed, memory_order_relaxed) ||
-            !read_piece(place, &lines, first, count, buffers, &hash, error))
+            !read_piece(place, &lines, first, count, buffers, error))
             return false;
+        tensor_hash_add(hash, lines.columns, first, count, buffers->numbers);
         if (lines.columns)
             model_put_columns(loading->model, slot, first, count, buffers->numbers, lines.length);
         else
             model_put_rows(loading->model, slot, first, count, buffers->numbers, lines.length);
     }
-    sha256_digest(&hash, TENSOR_HASH_BYTES, loading->hashes[index]);
     return true;
+}
+
+static bool load_tensor(struct loading *loading, size_t index, struct buffers *buffers, struct error *error)
+{
+    const struct model_shape *shape = &loading->source->shape;
+    const struct tensor_slot slot = model_tensor(shape, index);
+    const struct tensor_place *place = place_of(loading->source, slot);
+    struct tensor_hash hash;
+    if (!tensor_hash_create(place->rows, place->columns, model_slot_extent(shape, slot).matrix, &hash, error))
+        return false;
+    const bool loaded = place->heads ? load_heads(loading, slot, place, &hash, error)
+                                     : load_pieces(loading, slot, place, &hash, buffers, error);
+    if (loaded)
+        tensor_hash_write(&hash, loading->hashes[index]);
+    tensor_hash_free(&hash);
+    return loaded;
 }
 
 static const struct safetensors_file *file_of(const struct loading *loading, size_t index)
@@ -185,9 +192,32 @@ static void *load_tensors(void *argument)
     return NULL;
 }
 
-size_t model_load_scratch_bytes(unsigned threads)
+/* What a thread holds of a tensor at once. */
+static bool tensor_bytes_held(const struct tensor_place *place, size_t *bytes)
 {
-    return threads * PIECE_NUMBERS * (sizeof(double) + sizeof(float)) * 2;
+    const struct lines lines = lines_of(place);
+    const size_t count = size_min(lines_of_piece(&lines), lines.count);
+    const size_t numbers = place->heads ? place->rows * place->columns : count * lines.length;
+    size_t raw, tiles;
+    return size_multiply(place->heads ? 0 : count * lines.stride, dtype_bytes(place->entry->dtype), &raw) &&
+           tensor_hash_bytes(place->rows, place->columns, &tiles) && size_multiply(numbers, sizeof(float), bytes) &&
+           size_add(*bytes, raw, bytes) && size_add(*bytes, tiles, bytes);
+}
+
+bool model_load_scratch_bytes(const struct model_source *source, unsigned threads, size_t *bytes)
+{
+    const struct model_shape *shape = &source->shape;
+    size_t most = 0;
+    for (size_t i = 0; i < model_tensors(shape); i++) {
+        const struct tensor_place *place = place_of(source, model_tensor(shape, i));
+        size_t tensor;
+        if (!place->file)
+            continue;
+        if (!tensor_bytes_held(place, &tensor))
+            return false;
+        most = size_max(most, tensor);
+    }
+    return size_multiply(most, size_min(threads, HELPERS_MOST + 1), bytes);
 }
 
 struct sized_tensor {
@@ -229,9 +259,9 @@ static bool put_in_order(struct loading *loading, struct error *error)
 /* A thread that cannot be had leaves its work to the others. */
 static void run_threads(struct loading *loading, unsigned threads)
 {
-    pthread_t helpers[THREADS_MOST];
+    pthread_t helpers[HELPERS_MOST];
     unsigned started = 0;
-    while (started + 1 < threads && started < THREADS_MOST &&
+    while (started + 1 < threads && started < HELPERS_MOST &&
            pthread_create(&helpers[started], NULL, load_tensors, loading) == 0)
         started++;
     load_tensors(loading);

@@ -8,8 +8,9 @@
 #include "weights/digest.h"
 #include "weights/model_source.h"
 
-/* Memory beside the model's own, at most, with so many threads. */
-size_t model_load_scratch_bytes(unsigned threads);
+/* Memory beside the model's own, at most, with so many threads, of a source whose places have been checked. False on
+ * overflow. */
+bool model_load_scratch_bytes(const struct model_source *source, unsigned threads, size_t *bytes);
 
 /* Makes the model of a source whose places have been checked against its shape, and its digest (model_digest.h), with
  * up to `threads` threads, the caller among them. NULL on failure: ERROR_NOT_FINITE names the tensor and its place,

@@ -141,7 +141,7 @@ bool model_set_need(const struct weights_config *config, struct weight_set_need 
     struct set_rules layer_rules = {0};
     struct model_source source = {0};
     struct low_rank_rule low_rank;
-    size_t layers, rules, bytes;
+    size_t layers, rules, bytes, scratch;
     bool done = false;
     if (!open_source(config, true, &source, &layer_rules, &layers, error)) {
         set_rules_free(&layer_rules);
@@ -155,8 +155,9 @@ bool model_set_need(const struct weights_config *config, struct weight_set_need 
         goto fail;
     }
     need->loaded = bytes;
-    done =
-        size_add(bytes, model_load_scratch_bytes(threads_for_loading()), &need->loading) || error_out_of_memory(error);
+    done = (model_load_scratch_bytes(&source, threads_for_loading(), &scratch) &&
+            size_add(bytes, scratch, &need->loading)) ||
+           error_out_of_memory(error);
 fail:
     set_rules_free(&layer_rules);
     model_source_free(&source);

@@ -68,10 +68,9 @@ static size_t list_wanted(struct wanted *list)
     return count;
 }
 
-/* The file's tensors, in turn F32, BF16, F16 and F64. */
-static void write_file(const struct wanted *list, size_t count, const char *name)
+/* The file's tensors, in turn of the four formats. */
+static void write_file_as(const struct wanted *list, size_t count, const char *const dtypes[4], const char *name)
 {
-    static const char *const dtypes[] = {"F32", "BF16", "F16", "F64"};
     struct file_tensor *tensors = calloc(count, sizeof *tensors);
     double *values = calloc(count * 41 * D_FF * 3, sizeof *values), *at = values;
     char(*names)[24] = calloc(count, sizeof *names);
@@ -91,6 +90,12 @@ static void write_file(const struct wanted *list, size_t count, const char *name
     model_folder_write_file(name, &file);
     model_file_free(&file);
     free(tensors), free(values), free(names);
+}
+
+static void write_file(const struct wanted *list, size_t count, const char *name)
+{
+    static const char *const dtypes[] = {"F32", "BF16", "F16", "F64"};
+    write_file_as(list, count, dtypes, name);
 }
 
 struct made {
@@ -203,6 +208,40 @@ START_TEST(every_format_and_layout_on_any_number_of_threads)
 }
 END_TEST
 
+static void digest_of(const struct wanted *list, size_t count, const char *dtype, char digest[DIGEST_TEXT_BYTES])
+{
+    const char *const dtypes[] = {dtype, dtype, dtype, dtype};
+    struct made made;
+    struct error error;
+    write_file_as(list, count, dtypes, "same.safetensors");
+    open_source(&made, list, count, "same.safetensors");
+    struct model *model = model_load(&made.source, 2, digest, &error);
+    ck_assert_msg(model, "%s", error.message);
+    model_free(model);
+    safetensors_file_close(&made.file);
+}
+
+/* The numbers of these tensors have the same value in every format. */
+START_TEST(the_digest_does_not_follow_format_and_layout)
+{
+    struct wanted list[LAYERS * LAYER_SLOT_COUNT + MODEL_SLOT_COUNT];
+    const size_t count = list_wanted(list);
+    char digest[DIGEST_TEXT_BYTES], other[DIGEST_TEXT_BYTES];
+    digest_of(list, count, "F32", digest);
+    digest_of(list, count, "BF16", other);
+    ck_assert_str_eq(digest, other);
+    for (size_t i = 0; i < count; i++) {
+        list[i].transposed = list[i].extent.matrix && !list[i].transposed;
+        list[i].fused = false;
+    }
+    digest_of(list, count, "F64", other);
+    ck_assert_str_eq(digest, other);
+    list[0].index += 1000;
+    digest_of(list, count, "F32", other);
+    ck_assert_str_ne(digest, other);
+}
+END_TEST
+
 START_TEST(the_digest_follows_numbers_and_shape)
 {
     struct wanted list[LAYERS * LAYER_SLOT_COUNT + MODEL_SLOT_COUNT];
@@ -287,6 +326,7 @@ Suite *suite(void)
     TCase *c = tcase_create("model_load");
     tcase_add_unchecked_fixture(c, model_folder_make, model_folder_remove);
     tcase_add_test(c, every_format_and_layout_on_any_number_of_threads);
+    tcase_add_test(c, the_digest_does_not_follow_format_and_layout);
     tcase_add_test(c, the_digest_follows_numbers_and_shape);
     tcase_add_test(c, what_is_wrong_is_named);
     tcase_add_test(c, the_shard_is_named);

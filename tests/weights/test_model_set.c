@@ -268,7 +268,7 @@ START_TEST(needs)
     ck_assert_msg(weight_set_need(&config.weights[0], &need, &error), "%s", error.message);
     ck_assert_uint_eq(need.loaded, model_bytes(set->model) + (5 * 2 + 3 * 2) * sizeof(float));
     ck_assert_uint_gt(need.loading, need.loaded);
-    ck_assert_uint_le(need.loading - need.loaded, model_load_scratch_bytes(64));
+    ck_assert_uint_le(need.loading - need.loaded, 17 * 64 * 1024); /* threads at most; the tensors are tiny */
 }
 END_TEST
 
