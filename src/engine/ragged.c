@@ -36,6 +36,8 @@ static void zero_results(const struct attention_shape *shape, const struct seque
 static void gather_rows(const struct sequence *s, const float *from, size_t d_model, const struct rows *to,
                         size_t start, size_t n_rows)
 {
+    if (n_rows == 0) /* of no rows at all there is no memory */
+        return;
     float *first = to->data + start * d_model;
     if (!s->kept) {
         memcpy(first, from, n_rows * d_model * sizeof *from);
