@@ -53,8 +53,11 @@ static size_t run(const struct ways *ways, enum way way, const struct tensor *te
         return number_rows_chosen()->extremes(tensor->data, tensor->count).magnitude >= NUMBER_INFINITY_BITS;
     if (way < PEERS) {
         const int decimals = decimals_of[way];
-        const struct tensor_rows rows = {
-            tensor->data, tensor->shape, tensor->rank, decimals, tensor_write_number_bytes(decimals), NULL};
+        const struct tensor_rows rows = {.data = tensor->data,
+                                         .shape = tensor->shape,
+                                         .rank = tensor->rank,
+                                         .decimals = decimals,
+                                         .number_bytes = tensor_write_number_bytes(decimals)};
         return (size_t)(tensor_rows_write(text, &rows, 0, tensor_rows_count(&rows)) - text);
     }
     char *to = text;

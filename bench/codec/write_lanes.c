@@ -68,8 +68,9 @@ static bool measure_shape(const char *name, size_t length, size_t d_model, size_
     if (!right || !peaked_maps_make(&made, length, d_model, heads, error))
         goto end;
     memset(ring, 0, SLOTS * RANGE_BYTES);
-    answer_pieces_add_rows(&pieces,
-                           &(struct tensor_rows){made.maps, shape, 3, -1, tensor_write_weight_bytes(-1), NULL});
+    const struct tensor_rows rows = {
+        .data = made.maps, .shape = shape, .rank = 3, .decimals = -1, .number_bytes = tensor_write_weight_bytes(-1)};
+    answer_pieces_add_rows(&pieces, &rows);
     writing.pieces = &pieces;
     right = answer_pieces_end(&pieces) && share_out(&writing, ring, SLOTS);
     for (int i = -1; right && i < REPETITIONS; i++) {

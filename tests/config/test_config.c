@@ -280,8 +280,8 @@ START_TEST(keys_that_need_each_other)
         "{\"admin\": {\"listen\": \"[::1]:9\"}}",
         "{\"admin\": {\"listen\": \"localhost:9\"}}",
         "{\"admin\": {\"listen\": \"0.0.0.0:9\", \"token_file\": \"t\"}}",
-        "{\"admin\": {\"listen\": \"0.0.0.0:9\"}, \"tls\": {\"cert_file\": \"c\", \"key_file\": \"k\", "
-        "\"client_ca_file\": \"a\"}}",
+        ("{\"admin\": {\"listen\": \"0.0.0.0:9\"}, \"tls\": {\"cert_file\": \"c\", \"key_file\": \"k\", "
+         "\"client_ca_file\": \"a\"}}"),
         "{\"cors\": {\"allowed_origins\": [\"*\"]}}",
     };
     struct loaded loaded;

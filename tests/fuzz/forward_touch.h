@@ -40,13 +40,16 @@ static inline void decode_each_form(const uint8_t *data, size_t size,
     free(exact);
 }
 
-static const struct attention_shape SHAPE = {
-    .d_model = 4, .num_heads = 2, .num_kv_heads = 2, .d_k = 2, .d_v = 2, .scale = 1, .projected = true};
+#define SHAPE_NUMBERS                                                                                      \
+    {                                                                                                      \
+        .d_model = 4, .num_heads = 2, .num_kv_heads = 2, .d_k = 2, .d_v = 2, .scale = 1, .projected = true \
+    }
+static const struct attention_shape SHAPE = SHAPE_NUMBERS; /* no constant to clang, inside another */
 
 /* What the set is, besides: a bare layer, a model that embeds ids, one that embeds pixels. */
 static const struct layer_shape LAYERS[] = {{.scale = 1}, {.scale = 1, .own_causal = true, .causal = true}};
 static const struct model_shape
-    IDS = {.attention = SHAPE,
+    IDS = {.attention = SHAPE_NUMBERS,
            .num_layers = 2,
            .layers = LAYERS,
            .embeddings = {.present = true,
@@ -57,7 +60,7 @@ static const struct model_shape
                           .count_padding_id = true,
                           .padding_id = 1}},
     PIXELS = {
-        .attention = SHAPE,
+        .attention = SHAPE_NUMBERS,
         .num_layers = 2,
         .layers = LAYERS,
         .embeddings = {.present = true, .width = 4, .positions = 5, .channels = 1, .image_size = 2, .patch_size = 1}};

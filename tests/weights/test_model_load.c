@@ -15,15 +15,14 @@
 
 enum { D = 36, HEADS = 3, D_K = 12, D_FF = 150, VOCABULARY = 41, LAYERS = 2 };
 
-static const struct layer_shape layer = {
+static const struct layer_shape layers[LAYERS] = {[0 ... LAYERS - 1] = {
     .bias_q = true,
     .scale = 0.25f,
     .residual = true,
     .norm1 = {NORM_LAYER, true, 1e-5f},
     .norm2 = {NORM_RMS, false, 1e-6f},
     .ffn = {.kind = FFN_SWIGLU, .d_ff = D_FF, .bias_2 = true},
-};
-static const struct layer_shape layers[LAYERS] = {layer, layer};
+}};
 
 static const struct model_shape shape = {
     .attention = {.d_model = D,
@@ -246,7 +245,7 @@ START_TEST(the_digest_follows_numbers_and_shape)
 {
     struct wanted list[LAYERS * LAYER_SLOT_COUNT + MODEL_SLOT_COUNT];
     const size_t count = list_wanted(list);
-    struct layer_shape other_layers[LAYERS] = {layer, layer};
+    struct layer_shape other_layers[LAYERS] = {layers[0], layers[1]};
     struct made made;
     struct error error;
     char digest[DIGEST_TEXT_BYTES], other[DIGEST_TEXT_BYTES];
