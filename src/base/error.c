@@ -1,5 +1,7 @@
 #include "base/error.h"
 
+#include "base/utf8.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -31,9 +33,11 @@ static void fill(struct error *error, enum error_code code, const char *pointer,
     if (pointer) {
         snprintf(error->pointer, sizeof error->pointer, "%s", pointer);
         cut_at_character(error->pointer);
+        utf8_mend(error->pointer);
     }
     vsnprintf(error->message, sizeof error->message, format, arguments);
     cut_at_character(error->message);
+    utf8_mend(error->message); /* names of files, and what a precision in the format has cut */
 }
 
 bool error_set(struct error *error, enum error_code code, const char *format, ...)

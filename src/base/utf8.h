@@ -3,6 +3,7 @@
 #define ATTND_BASE_UTF8_H
 
 #include <stddef.h>
+#include <string.h>
 
 /* Bytes (1..4) of the valid sequence at `text`, or 0 when none starts there within `length` bytes. */
 static inline size_t utf8_sequence(const char *text, size_t length)
@@ -24,6 +25,15 @@ static inline size_t utf8_sequence(const char *text, size_t length)
         (s[0] == 0xF4 && s[1] > 0x8F))
         return 0;
     return bytes;
+}
+
+/* Puts '?' in place of each byte that belongs to no valid sequence. */
+static inline void utf8_mend(char *text)
+{
+    const size_t length = strlen(text);
+    for (size_t i = 0, bytes; i < length; i += bytes ? bytes : 1)
+        if ((bytes = utf8_sequence(text + i, length - i)) == 0)
+            text[i] = '?';
 }
 
 #endif

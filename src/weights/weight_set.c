@@ -3,6 +3,7 @@
 #include "weights/weight_set.h"
 
 #include "base/size.h"
+#include "base/utf8.h"
 #include "config/weights_keys.h"
 #include "weights/digest.h"
 #include "weights/layer_shape.h"
@@ -39,7 +40,10 @@ static char *source_text(const struct weights_config *config)
     if (config->source == WEIGHTS_NUMPY || config->source == WEIGHTS_IDENTITY)
         return strdup(kind);
     const char *name = file_name(config->path ? config->path : "", &length);
-    return asprintf(&text, "%s:%.*s", kind, length, name) < 0 ? NULL : text;
+    if (asprintf(&text, "%s:%.*s", kind, length, name) < 0)
+        return NULL;
+    utf8_mend(text); /* a file may be called anything, but it goes into JSON and metrics */
+    return text;
 }
 
 /* A set with its name and source and nothing else. */

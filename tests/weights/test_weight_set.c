@@ -202,6 +202,13 @@ START_TEST(failed)
     ck_assert_uint_eq(set->num_layers, 0);
     weight_set_free(set);
     weight_set_free(NULL);
+    /* Names of files are bytes; answers are UTF-8. */
+    char bytes[] = "/secret/\xC3\xA9\xFF.safetensors";
+    config.path = bytes;
+    set = weight_set_failed(&config, "why");
+    ck_assert_ptr_nonnull(set);
+    ck_assert_str_eq(set->source, "safetensors:\xC3\xA9?.safetensors");
+    weight_set_free(set);
 }
 END_TEST
 
