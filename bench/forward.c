@@ -1,28 +1,18 @@
-/* The engine's forward pass for a program that times it beside others: it stays alive and runs what it is told.
+/* The engine's forward pass for a program that times it beside others (turns.h).
  * usage: bench_forward INPUT LANES      ATTND_ISA chooses the instruction set, as for the server
  *
  * INPUT: four uint64 (B, T, d_model, heads), then float32: W_q, W_k, W_v, W_o [d_model, d_model] each (x @ W), and
- * x [B, T, d_model], all in this processor's byte order.
- *
- * Each line of stdin is "REPEATS [FILE]": one forward pass that is not timed, then REPEATS that are. The answer is a
- * line "WALL CPU": seconds of all repeats by the clock, and the same of this process on all processors. With FILE,
- * output [B, T, d_model] and maps [B, H, T, T] are written there. All passes write to the same memory. The line "peak"
- * is answered by the multiply-adds per second of one core, times two, with nothing but registers. */
+ * x [B, T, d_model], all in this processor's byte order. Results: output [B, T, d_model] and maps [B, H, T, T]. */
 
 #include "engine/forward.h"
 
-#include "base/arena.h"
 #include "base/size.h"
-#include "lanes.h"
-#include "peak.h"
-#include "samples.h"
+#include "turns.h"
 
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 struct task {
     struct attention_shape shape;
@@ -31,59 +21,28 @@ struct task {
     struct forward_result result;
     size_t n_output, n_maps;
     struct arena tensors; /* input and results */
-    struct arena scratch;
 };
 
-struct timing {
-    double wall, cpu; /* seconds */
-};
-
-struct repeats {
-    struct task *task;
-    unsigned long count;
-    struct timing timing;
-    bool done;
-    struct error error;
-};
-
-static double seconds(clockid_t clock)
+static bool scratch_bytes(const void *context, unsigned lanes, size_t *bytes)
 {
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    const struct task *task = context;
+    const struct forward_input *inputs[] = {&task->input};
+    return forward_scratch_bytes(&task->shape, inputs, 1, lanes, bytes);
 }
 
-static struct timing read_clocks(void)
+static bool run(void *context, const struct parallel *parallel, struct arena *scratch, struct error *error)
 {
-    return (struct timing){seconds(CLOCK_MONOTONIC), seconds(CLOCK_PROCESS_CPUTIME_ID)};
-}
-
-static bool pass(struct task *task, const struct parallel *parallel, struct error *error)
-{
+    struct task *task = context;
     const struct forward_input *inputs[] = {&task->input};
     struct forward_result *results[] = {&task->result};
-    arena_reset(&task->scratch);
-    return forward_run(task->layer, inputs, results, 1, parallel, &task->scratch, error);
+    return forward_run(task->layer, inputs, results, 1, parallel, scratch, error);
 }
 
-/* On the thread that the lanes chose, so that no thread is waited for within the time. */
-static void run_repeats(const struct parallel *parallel, void *argument)
+static bool save(const void *context, FILE *file)
 {
-    struct repeats *repeats = argument;
-    const struct forward_input *inputs[] = {&repeats->task->input};
-    size_t bytes;
-    arena_reset(&repeats->task->scratch);
-    if (!forward_scratch_bytes(&repeats->task->shape, inputs, 1, parallel->lanes, &bytes) ||
-        !arena_reserve(&repeats->task->scratch, bytes)) {
-        repeats->done = error_out_of_memory(&repeats->error);
-        return;
-    }
-    repeats->done = pass(repeats->task, parallel, &repeats->error);
-    const struct timing start = read_clocks();
-    for (unsigned long i = 0; i < repeats->count && repeats->done; i++)
-        repeats->done = pass(repeats->task, parallel, &repeats->error);
-    const struct timing end = read_clocks();
-    repeats->timing = (struct timing){end.wall - start.wall, end.cpu - start.cpu};
+    const struct task *task = context;
+    return fwrite(task->result.output, sizeof(float), task->n_output, file) == task->n_output &&
+           fwrite(task->result.attention, sizeof(float), task->n_maps, file) == task->n_maps;
 }
 
 static bool take_floats(struct arena *arena, size_t count, float **numbers)
@@ -165,63 +124,15 @@ static bool load(struct task *task, FILE *file, struct error *error)
     return true;
 }
 
-static bool save(const struct task *task, const char *path, struct error *error)
-{
-    FILE *file = fopen(path, "wb");
-    bool done = file && fwrite(task->result.output, sizeof(float), task->n_output, file) == task->n_output &&
-                fwrite(task->result.attention, sizeof(float), task->n_maps, file) == task->n_maps;
-    if (file && fclose(file) != 0)
-        done = false;
-    return done || error_set(error, ERROR_IO, "%s cannot be written", path);
-}
-
-static double measure_peak(void)
-{
-    const double start = thread_seconds();
-    double flop = NAN;
-#define PEAK_CALL(identifier, name)      \
-    if (strcmp(engine_isa(), name) == 0) \
-        flop = peak_##identifier(2000000);
-    KERNEL_VARIANTS(PEAK_CALL)
-    return flop / (thread_seconds() - start);
-}
-
-/* Answers one line of stdin. */
-static bool answer(struct lanes *lanes, struct task *task, char *line, struct error *error)
-{
-    line[strcspn(line, "\n")] = '\0';
-    if (strcmp(line, "peak") == 0) {
-        printf("%.0f\n", measure_peak());
-        fflush(stdout);
-        return true;
-    }
-    char *end;
-    struct repeats repeats = {.task = task, .count = strtoul(line, &end, 10)};
-    if (end == line || (*end != '\0' && *end != ' '))
-        return error_set(error, ERROR_INVALID, "\"%s\" is not \"REPEATS [FILE]\"", line);
-    if (!lanes_run(lanes, forward_flop(&task->shape, &task->input), run_repeats, &repeats, error))
-        return false;
-    if (!repeats.done) {
-        *error = repeats.error;
-        return false;
-    }
-    if (*end == ' ' && !save(task, end + 1, error))
-        return false;
-    printf("%.9f %.9f\n", repeats.timing.wall, repeats.timing.cpu);
-    fflush(stdout);
-    return true;
-}
-
 int main(int argc, char **argv)
 {
-    const unsigned long count = argc == 3 ? strtoul(argv[2], NULL, 10) : 0;
-    if (count < 1 || count > 1024) {
+    const unsigned lanes = argc == 3 ? turns_lanes(argv[2]) : 0;
+    if (!lanes) {
         fprintf(stderr, "usage: %s INPUT LANES\n", argv[0]);
         return EXIT_FAILURE;
     }
     struct error error;
     struct task task = {0};
-    struct lanes *lanes = NULL;
     bool done = false;
     FILE *file = fopen(argv[1], "rb");
     if (!file) {
@@ -230,21 +141,14 @@ int main(int argc, char **argv)
     }
     if (!engine_init(getenv("ATTND_ISA"), &error) || !load(&task, file, &error))
         goto fail;
-    lanes = lanes_create((unsigned)count, &error);
-    if (!lanes)
-        goto fail;
-    char line[4096];
-    done = true;
-    while (done && fgets(line, sizeof line, stdin))
-        done = answer(lanes, &task, line, &error);
+    const struct turns_pass pass = {&task, forward_flop(&task.shape, &task.input), scratch_bytes, run, save};
+    done = turns_serve(&pass, lanes, &error);
 fail:
     if (!done)
         fprintf(stderr, "%s: %s\n", argv[0], error.message);
     if (file)
         fclose(file);
-    lanes_free(lanes);
     attention_layer_free(task.layer);
     arena_free(&task.tensors);
-    arena_free(&task.scratch);
     return done ? EXIT_SUCCESS : EXIT_FAILURE;
 }
