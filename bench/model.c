@@ -7,91 +7,14 @@
 #include "engine/model_run.h"
 #include "measure.h"
 #include "peak_contender.h"
+#include "random_model.h"
 #include "report.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define SECONDS 1.5
-
-struct named_shape {
-    const char *name;
-    struct model_shape shape;
-    struct layer_shape layer; /* of all layers */
-    struct attention_rules rules;
-};
-
-static struct named_shape encoder(const char *name, size_t num_layers, size_t d_model, size_t num_heads)
-{
-    const struct norm_shape norm = {NORM_LAYER, true, 1e-12f};
-    const size_t d_k = d_model / num_heads;
-    return (struct named_shape){
-        .name = name,
-        .shape = {.attention = {d_model, num_heads, num_heads, d_k, d_k, 1 / sqrtf((float)d_k), true},
-                  .num_layers = num_layers,
-                  .embeddings = {.present = true,
-                                 .vocabulary = 30522,
-                                 .width = d_model,
-                                 .positions = 512,
-                                 .types = 2,
-                                 .scale = 1,
-                                 .norm = norm}},
-        .layer = {true, true, true, true, .scale = 1 / sqrtf((float)d_k), .placement = PLACEMENT_POST, .residual = true,
-                  .norm1 = norm, .norm2 = norm, .ffn = {FFN_GELU, 4 * d_model, true, false, true}},
-    };
-}
-
-static struct named_shape decoder(enum precision precision)
-{
-    const struct norm_shape norm = {NORM_RMS, false, 1e-6f};
-    return (struct named_shape){
-        .name = precision == PRECISION_BF16 ? "Llama, bf16" : "Llama",
-        .shape = {.attention = {1024, 16, 4, 64, 64, 0.125f, true},
-                  .num_layers = 8,
-                  .embeddings = {.present = true, .vocabulary = 32000, .width = 1024, .scale = 1},
-                  .final_norm = norm,
-                  .precision = precision},
-        .layer = {.scale = 0.125f,
-                  .own_causal = true,
-                  .causal = true,
-                  .residual = true,
-                  .norm1 = norm,
-                  .norm2 = norm,
-                  .ffn = {FFN_SWIGLU, 2816, false, false, false}},
-        .rules = {.position = {.kind = POSITION_ROPE, .base = 10000}},
-    };
-}
-
-static struct model *random_model(const struct named_shape *named)
-{
-    struct model_shape shape = named->shape;
-    struct layer_shape layers[16];
-    struct error error;
-    for (size_t n = 0; n < shape.num_layers; n++)
-        layers[n] = named->layer;
-    shape.layers = layers;
-    struct model *model = model_create(&shape, &error);
-    if (!model)
-        fail("out of memory");
-    for (size_t n = 0; n <= shape.num_layers; n++) {
-        const bool itself = n == shape.num_layers;
-        for (unsigned slot = 0; slot < (itself ? (unsigned)MODEL_SLOT_COUNT : (unsigned)LAYER_SLOT_COUNT); slot++) {
-            const struct tensor_slot place = {itself ? MODEL_ITSELF : n, slot};
-            const struct slot_extent extent = model_slot_extent(&shape, place);
-            struct arena memory;
-            if (extent.rows == 0)
-                continue;
-            reserve(&memory, extent.rows * extent.columns);
-            const float deviation = extent.matrix ? 1 / sqrtf((float)extent.rows) : 1;
-            model_put_rows(model, place, 0, extent.rows,
-                           random_floats(&memory, extent.rows * extent.columns, deviation), extent.columns);
-            arena_free(&memory);
-        }
-    }
-    return model;
-}
 
 /* A forward with its tensors. */
 struct run {
@@ -142,6 +65,11 @@ static void run_free(struct run *run)
 {
     arena_free(&run->tensors);
     arena_free(&run->scratch);
+}
+
+static double run_bytes(const struct run *run)
+{
+    return (double)(run->tensors.capacity + run->scratch.capacity);
 }
 
 static void run_model(void *context)
@@ -202,6 +130,11 @@ static void measure_maps(const struct named_shape *named, const struct model *mo
     print_row("model", what, measured_ratio(&c[1], &c[0], rounds), "<=", 1.02);
     snprintf(what, sizeof what, "%s, 1 x 128, with all layers' maps / without", named->name);
     print_row("model", what, measured_ratio(&c[2], &c[0], rounds), "<=", 1.05);
+    snprintf(what, sizeof what, "%s, 1 x 128, one layer's maps / all layers', time", named->name);
+    print_row("model", what, measured_ratio(&c[1], &c[2], rounds), "<=", 1.0);
+    snprintf(what, sizeof what, "%s, 1 x 128, one layer's maps / all layers', memory", named->name);
+    const double memory = (run_bytes(&one) - run_bytes(&none)) / (run_bytes(&all) - run_bytes(&none));
+    print_row("model", what, (struct spread){memory, memory, memory}, "<=", 1.0 / (double)named->shape.num_layers);
     run_free(&none);
     run_free(&one);
     run_free(&all);
@@ -209,7 +142,8 @@ static void measure_maps(const struct named_shape *named, const struct model *mo
 
 static void measure_encoders(void)
 {
-    const struct named_shape minilm = encoder("MiniLM", 6, 384, 12), bert = encoder("BERT-base", 12, 768, 12);
+    const struct named_shape minilm = encoder_shape("MiniLM", 6, 384, 12),
+                             bert = encoder_shape("BERT-base", 12, 768, 12);
     struct model *model = random_model(&minilm);
     measure_share(&minilm, model, 1, 128, 0.85);
     measure_share(&minilm, model, 16, 32, 0.85);
@@ -238,7 +172,7 @@ static void measure_precision(const struct named_shape *wide, const struct model
 
 static void measure_decoder(void)
 {
-    const struct named_shape wide = decoder(PRECISION_F32), narrow = decoder(PRECISION_BF16);
+    const struct named_shape wide = decoder_shape(PRECISION_F32), narrow = decoder_shape(PRECISION_BF16);
     struct model *wide_model = random_model(&wide), *narrow_model = random_model(&narrow);
     const double memory = (double)model_bytes(narrow_model) / (double)model_bytes(wide_model);
     measure_share(&wide, wide_model, 1, 512, 0.85);

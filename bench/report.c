@@ -40,7 +40,7 @@ void print_row(const char *section, const char *what, struct spread s, const cha
 
 void fail(const char *reason)
 {
-    fprintf(stderr, "bench_engine: %s\n", reason);
+    fprintf(stderr, "bench: %s\n", reason);
     exit(EXIT_FAILURE);
 }
 

@@ -80,7 +80,9 @@ class Run:
                     raise Failure(f"{script}: {made.stderr[-2000:]}")
                 self.say(line for line in made.stderr.splitlines() if "left out" in line)
             (folder / "ready").touch()
-        return [self.python(f"onnx/{path.stem}", "onnx_peer.py", path, task.path, threads) for path in sorted(folder.glob("*.onnx"))]
+        wanted = self.arguments.graphs.split(",")
+        return [self.python(f"onnx/{path.stem}", "onnx_peer.py", path, task.path, threads) for path in sorted(folder.glob("*.onnx"))
+                if any(path.stem.startswith(name) for name in wanted)]
 
     def torch(self, task, threads):
         return [self.python("torch/eager", "torch_peer.py", task.folder, task.path, threads, task.maps)]
@@ -152,7 +154,7 @@ class Run:
         return Task(name, Path(folder), Ids(batch, length), maps, self.scratch / f"ids-{name}-{batch}-{length}").prepare()
 
     def minilm(self, maps):
-        return [self.task("MiniLM", batch, length, maps) for batch, length in ((1, 128), (16, 32))]
+        return [self.task("MiniLM", batch, length, maps) for batch, length in self.arguments.inputs]
 
     def output(self, threads):
         for task in self.minilm("none"):
@@ -187,11 +189,14 @@ def main():
     parser.add_argument("--build", default="build", help="the build folder (build)")
     parser.add_argument("--folders", type=Path, help="where random models and exported graphs are kept (BUILD/models)")
     parser.add_argument("--threads", default="1,2", help="numbers of threads (1,2)")
+    parser.add_argument("--graphs", default="", help="beginnings of the names of ONNX Runtime's graphs, separated by commas (all)")
+    parser.add_argument("--inputs", default="1x128,16x32", help="MiniLM's: sequences x tokens, separated by commas (1x128,16x32)")
     parser.add_argument("--seconds", type=float, default=4, help="for each comparison (4); up to four times that on a busy machine")
     parser.add_argument("--json", metavar="FILE", help="writes the figures there too")
     parser.add_argument("--require", action="store_true", help="exit code 1 where a ratio is below what is asked")
     arguments = parser.parse_args()
     arguments.folders = arguments.folders or Path(arguments.build) / "models"
+    arguments.inputs = [tuple(map(int, text.split("x"))) for text in arguments.inputs.split(",")]
     for mode in arguments.modes:
         if mode not in MODES:
             parser.error(f'"{mode}" is not one of {", ".join(MODES)}')
