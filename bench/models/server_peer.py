@@ -20,6 +20,8 @@ PR_SET_PDEATHSIG = 1
 
 
 class Server:
+    """One that ends with this program."""
+
     def __init__(self, attnd, folder, workers):
         libc = ctypes.CDLL(None)
         self.process = subprocess.Popen([attnd, "--model", f"model={folder}", "--listen", "127.0.0.1:0"], env=os.environ | {"ATTND_SERVER_WORKERS": workers},
