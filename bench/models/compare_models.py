@@ -98,6 +98,7 @@ class Run:
 
     def compare(self, mode, task, threads, ours, others, checked=True):
         """`ours` against the best of the others of each peer."""
+        others = [other for other in others if other.peer in self.arguments.peers]
         clock, programs = "cpu" if threads == 1 else "wall", []
 
         def started(one):
@@ -114,6 +115,8 @@ class Run:
                 started(other)
                 difference[other.name] = self.check(ours, other, expected) if checked else None
                 other.settle()
+            if not others:
+                return
             alone = {other.peer: other for other in others}
             chosen = alone if len(alone) == len(others) else fastest(others, clock, self.arguments.seconds)
             for other in others:
@@ -194,6 +197,7 @@ def main():
     parser.add_argument("--build", default="build", help="the build folder (build)")
     parser.add_argument("--folders", type=Path, help="where random models and exported graphs are kept (BUILD/models)")
     parser.add_argument("--threads", default="1,2", help="numbers of threads (1,2)")
+    parser.add_argument("--peers", default="onnx,torch,attnd", help="of onnx, torch and attnd, separated by commas (all)")
     parser.add_argument("--graphs", default="", help="beginnings of the names of ONNX Runtime's graphs, separated by commas (all)")
     parser.add_argument("--inputs", default="1x128,16x32", help="MiniLM's: sequences x tokens, separated by commas (1x128,16x32)")
     parser.add_argument("--seconds", type=float, default=4, help="for each comparison (4); up to four times that on a busy machine")
@@ -202,6 +206,7 @@ def main():
     arguments = parser.parse_args()
     arguments.folders = arguments.folders or Path(arguments.build) / "models"
     arguments.inputs = [tuple(map(int, text.split("x"))) for text in arguments.inputs.split(",")]
+    arguments.peers = arguments.peers.split(",")
     for mode in arguments.modes:
         if mode not in MODES:
             parser.error(f'"{mode}" is not one of {", ".join(MODES)}')
