@@ -20,19 +20,24 @@ struct pass {
     void *sums_memory;
 };
 
+static struct live_shape sums_shape_of(const struct model_shape *shape)
+{
+    return (struct live_shape){.num_layers = shape->num_layers, .num_heads = shape->attention.num_heads};
+}
+
 static void run(void *context)
 {
     struct pass *pass = context;
     const struct model_shape *shape = model_shape_of(pass->model);
     const struct forward_input *inputs[] = {&pass->input};
     struct forward_result *results[] = {&pass->result};
-    const size_t num_heads = shape->attention.num_heads;
+    const struct live_shape sums_shape = sums_shape_of(shape);
     struct live_sums *sums[] = {&pass->sums};
     size_t bytes, observing = 0;
     struct error error;
     const bool observed = pass->input.observed;
     if (!model_scratch_bytes(shape, inputs, 1, 1, &bytes) ||
-        (observed && !live_observer_bytes(shape, num_heads, inputs, 1, 1, &observing)) ||
+        (observed && !live_observer_bytes(shape, sums_shape, inputs, 1, 1, &observing)) ||
         !arena_reserve(&pass->scratch, bytes + observing))
         fail("out of memory");
     arena_reset(&pass->scratch);
@@ -41,8 +46,9 @@ static void run(void *context)
             fail(error.message);
         return;
     }
-    live_sums_lay(&pass->sums, shape->num_layers, num_heads, pass->sums_memory);
-    struct live_observer *observer = live_observer_create(shape, num_heads, inputs, 1, 1, sums, &pass->scratch, &error);
+    live_sums_lay(&pass->sums, sums_shape, pass->sums_memory);
+    struct live_observer *observer =
+        live_observer_create(shape, sums_shape, inputs, 1, 1, sums, &pass->scratch, &error);
     if (!observer)
         fail(error.message);
     const struct forward_observer interface = live_observer_interface(observer);
@@ -60,7 +66,7 @@ static void compare(const struct named_shape *named, size_t length, double secon
     uint32_t *ids = calloc(length, sizeof *ids);
     const struct embedding_input embedding = {.ids = ids};
     size_t bytes;
-    if (!ids || !live_sums_bytes(shape->num_layers, shape->attention.num_heads, &bytes))
+    if (!ids || !live_sums_bytes(sums_shape_of(shape), &bytes))
         fail("out of memory");
     for (size_t i = 0; i < length; i++)
         ids[i] = (uint32_t)rand() % (uint32_t)shape->embeddings.vocabulary;
