@@ -90,12 +90,16 @@ static double entries_compared(const struct run *run)
 
 static bool check_finite(const struct run *run, struct error *error)
 {
-    const size_t heads = run->blocks.heads;
+    const size_t heads = run->blocks.heads, per_layer = heads / run->blocks.layers;
     for (size_t head = 0; head < heads; head++)
-        if (!isfinite(run->products[head * heads + head]))
-            return error_set(error, ERROR_NOT_FINITE,
-                             "the %s of head %zu is not finite: the computation is beyond float32; send smaller inputs",
-                             run->question->subject == SIMILARITY_OF_OUTPUT ? "output" : "attention", head);
+        if (!isfinite(run->products[head * heads + head])) {
+            error_set(error, ERROR_NOT_FINITE,
+                      "the %s of head %zu is not finite: the computation is beyond float32; send smaller inputs",
+                      run->question->subject == SIMILARITY_OF_OUTPUT ? "output" : "attention", head % per_layer);
+            if (heads > per_layer)
+                error_precede(error, "layer %zu: ", head / per_layer);
+            return false;
+        }
     for (size_t layer = 0; layer < run->blocks.layers; layer++)
         if (!isfinite(similarity_blocks_diversity(&run->blocks, layer)))
             return error_set(error, ERROR_NOT_FINITE,

@@ -227,7 +227,7 @@ static bool within_layer(const struct apart *p, size_t layer, struct arena *aren
     double diversity;
     struct head_similarity found = {.similarity = p->block, .diversity = &diversity};
     if (!head_similarity_run(p->question, &p->maps[layer], p->heads, p->d_v, p->parallel, arena, &found, error))
-        return false;
+        return error->code == ERROR_NOT_FINITE ? error_precede(error, "layer %zu: ", layer) : false;
     arena_rewind(arena, used);
     put_block(p->block, heads, 0, 0, heads, similarity->similarity, p->num_layers * heads, layer * heads,
               layer * heads);

@@ -58,6 +58,20 @@ bool error_set_at(struct error *error, enum error_code code, const char *pointer
     return false;
 }
 
+bool error_precede(struct error *error, const char *format, ...)
+{
+    char words[sizeof error->message], message[sizeof error->message];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(words, sizeof words, format, arguments);
+    va_end(arguments);
+    memcpy(message, error->message, sizeof message);
+    snprintf(error->message, sizeof error->message, "%s%s", words, message);
+    cut_at_character(error->message);
+    utf8_mend(error->message);
+    return false;
+}
+
 bool error_out_of_memory(struct error *error)
 {
     return error_set(error, ERROR_OUT_OF_MEMORY, "memory ran out; try again, or send less at once");

@@ -60,6 +60,9 @@ bool error_set(struct error *error, enum error_code code, const char *format, ..
 bool error_set_at(struct error *error, enum error_code code, const char *pointer, const char *format, ...)
     __attribute__((format(printf, 4, 5), cold));
 
+/* Puts words before the message; the code and the pointer stay. Returns false. */
+bool error_precede(struct error *error, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
+
 /* The one text for a failed allocation. */
 bool error_out_of_memory(struct error *error);
 

@@ -135,7 +135,9 @@ static bool measure_layer(void *context, size_t layer, struct error *error)
     struct attention_rules rules;
     const struct forward_input input =
         model_layer_input(weight_set_model(set), layer, &walk->job->forward.input, &rules);
-    return measure(walk->job, model_attention(set->model, layer), &input, layer, walk->parallel, error);
+    if (!measure(walk->job, model_attention(set->model, layer), &input, layer, walk->parallel, error))
+        return error->code == ERROR_NOT_FINITE ? error_precede(error, "layer %zu: ", layer) : false;
+    return true;
 }
 
 static bool measure_model(struct importance_job *job, const struct parallel *parallel, struct error *error)

@@ -331,6 +331,30 @@ START_TEST(ends_when_cancelled)
 }
 END_TEST
 
+/* Whether layers are compared together or apart, the message says which it is. */
+START_TEST(what_is_not_finite_is_named)
+{
+    for (int apart = 0; apart < 2; apart++) {
+        struct random random = {3};
+        struct scene s;
+        struct error error;
+        double numbers[ALL * ALL + LAYERS];
+        const struct similarity_question q = {
+            .metric = SIMILARITY_COSINE, .subject = SIMILARITY_OF_OUTPUT, .diversity = true};
+        make_scene(&s, &random, apart, false, true);
+        const size_t width = s.rules[0].query_length * D_V;
+        for (size_t b = 0; b < s.rules[0].batch; b++)
+            for (size_t i = 0; i < width; i++)
+                s.heads[((b * LAYERS + 1) * HEADS + 1) * width + i] = INFINITY;
+        ck_assert(!compare(&s, &q, &parallel_serial, numbers, &error));
+        ck_assert_int_eq(error.code, ERROR_NOT_FINITE);
+        ck_assert_msg(strncmp(error.message, "layer 1: the output of head 1 is not finite", 43) == 0, "%s",
+                      error.message);
+        free_scene(&s);
+    }
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *s = suite_create("layer_similarity");
@@ -339,6 +363,7 @@ Suite *suite(void)
     tcase_add_test(c, as_defined);
     tcase_add_test(c, rows_without_keys);
     tcase_add_test(c, ends_when_cancelled);
+    tcase_add_test(c, what_is_not_finite_is_named);
     suite_add_tcase(s, c);
     return s;
 }

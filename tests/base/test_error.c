@@ -47,6 +47,23 @@ START_TEST(texts_are_utf8)
 }
 END_TEST
 
+START_TEST(words_before_a_message)
+{
+    struct error error;
+    char wanted[sizeof error.message + 32] = "layer 7: ";
+    error_set_at(&error, ERROR_NOT_FINITE, "/x", "of \xC3\xA9");
+    ck_assert(!error_precede(&error, "layer %d: ", 7));
+    ck_assert_int_eq(error.code, ERROR_NOT_FINITE);
+    ck_assert_str_eq(error.message, "layer 7: of \xC3\xA9");
+    ck_assert_str_eq(error.pointer, "/x");
+    memset(wanted + 9, 'm', sizeof error.message);
+    error_set(&error, ERROR_IO, "%s", wanted + 9);
+    error_precede(&error, "layer %d: ", 7);
+    wanted[sizeof error.message - 1] = '\0';
+    ck_assert_str_eq(error.message, wanted);
+}
+END_TEST
+
 START_TEST(every_code_has_a_slug_of_its_own)
 {
     for (int a = 0; a < ERROR_CODE_COUNT; a++) {
@@ -64,6 +81,7 @@ Suite *suite(void)
     tcase_add_test(c, set_fills_and_returns_false);
     tcase_add_test(c, long_texts_are_cut_between_characters);
     tcase_add_test(c, texts_are_utf8);
+    tcase_add_test(c, words_before_a_message);
     tcase_add_test(c, every_code_has_a_slug_of_its_own);
     suite_add_tcase(s, c);
     return s;
