@@ -7,6 +7,7 @@
 #include "engine/packed_matrix.h"
 #include "weights/model_digest.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -92,6 +93,24 @@ static bool not_finite(const struct tensor_place *place, const struct lines *lin
                      place->entry->name, where);
 }
 
+/* Whether numbers stay finite in a set's precision: bfloat16 rounds what is near the end of float32 to infinity. */
+static bool check_precision(const struct loading *loading, const struct tensor_place *place, const float *numbers,
+                            size_t count, struct error *error)
+{
+    const float least_infinite = 0x1.ffp127f;
+    unsigned beyond = 0;
+    if (loading->source->shape.precision != PRECISION_BF16 || place->entry->dtype == DTYPE_BF16)
+        return true;
+    for (size_t i = 0; i < count; i++) /* without a way out: in vectors */
+        beyond |= fabsf(numbers[i]) >= least_infinite;
+    for (size_t i = 0; beyond && i < count; i++)
+        if (fabsf(numbers[i]) >= least_infinite)
+            return error_set_at(error, ERROR_NOT_FINITE, "/precision",
+                                "tensor \"%s\" holds %.9g, which is beyond bfloat16; use \"precision\": \"f32\"",
+                                place->entry->name, (double)numbers[i]);
+    return true;
+}
+
 /* Lines first .. first + count - 1, to buffers->numbers one behind the other. */
 static bool read_piece(const struct tensor_place *place, const struct lines *lines, size_t first, size_t count,
                        struct buffers *buffers, struct error *error)
@@ -123,7 +142,8 @@ static bool load_heads(const struct loading *loading, struct tensor_slot slot, c
     float *whole = reallocarray(NULL, place->rows * place->columns, sizeof *whole); /* [rows, columns] */
     if (!whole)
         return error_out_of_memory(error);
-    const bool read = tensor_place_read(place, whole, place->columns, error);
+    const bool read = tensor_place_read(place, whole, place->columns, error) &&
+                      check_precision(loading, place, whole, place->rows * place->columns, error);
     if (read) {
         tensor_hash_add(hash, false, 0, place->rows, whole);
         model_put_rows(loading->model, slot, 0, place->rows, whole, place->columns);
@@ -140,7 +160,8 @@ static bool load_pieces(const struct loading *loading, struct tensor_slot slot, 
     for (size_t first = 0, count; first < lines.count; first += count) {
         count = size_min(per_piece, lines.count - first);
         if (atomic_load_explicit(&loading->failed, memory_order_relaxed) ||
-            !read_piece(place, &lines, first, count, buffers, error))
+            !read_piece(place, &lines, first, count, buffers, error) ||
+            !check_precision(loading, place, buffers->numbers, count * lines.length, error))
             return false;
         tensor_hash_add(hash, lines.columns, first, count, buffers->numbers);
         if (lines.columns)

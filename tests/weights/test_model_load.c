@@ -16,13 +16,13 @@
 enum { D = 36, HEADS = 3, D_K = 12, D_FF = 150, VOCABULARY = 41, LAYERS = 2 };
 
 static const struct layer_shape layers[LAYERS] = {[0 ... LAYERS - 1] = {
-    .bias_q = true,
-    .scale = 0.25f,
-    .residual = true,
-    .norm1 = {NORM_LAYER, true, 1e-5f},
-    .norm2 = {NORM_RMS, false, 1e-6f},
-    .ffn = {.kind = FFN_SWIGLU, .d_ff = D_FF, .bias_2 = true},
-}};
+                                                      .bias_q = true,
+                                                      .scale = 0.25f,
+                                                      .residual = true,
+                                                      .norm1 = {NORM_LAYER, true, 1e-5f},
+                                                      .norm2 = {NORM_RMS, false, 1e-6f},
+                                                      .ffn = {.kind = FFN_SWIGLU, .d_ff = D_FF, .bias_2 = true},
+                                                  }};
 
 static const struct model_shape shape = {
     .attention = {.d_model = D,
@@ -293,6 +293,44 @@ START_TEST(what_is_wrong_is_named)
 }
 END_TEST
 
+/* Finite as float32, infinite when rounded to bfloat16; the number below is the largest that is not. */
+START_TEST(what_bfloat16_cannot_hold_is_named)
+{
+    static double values[VOCABULARY * D];
+    struct wanted list[LAYERS * LAYER_SLOT_COUNT + MODEL_SLOT_COUNT];
+    const size_t count = list_wanted(list);
+    const float least = 0x1.ffp127f;
+    for (int i = 0; i < 3; i++) {
+        struct made made;
+        struct safetensors_file large;
+        struct error error;
+        char digest[DIGEST_TEXT_BYTES], *path = model_folder_path("large.safetensors");
+        values[5 * D + 7] = -(double)(i ? least : nextafterf(least, 0));
+        struct file_tensor tensor = {"tokens", "F32", 2, {VOCABULARY, D}, values};
+        struct model_file file = model_file_compose(&tensor, 1);
+        model_folder_write_file("large.safetensors", &file);
+        model_file_free(&file);
+        open_source(&made, list, count, "model.safetensors");
+        ck_assert(safetensors_file_open(path, &large, &error));
+        free(path);
+        made.source.shape.precision = i == 2 ? PRECISION_F32 : PRECISION_BF16;
+        made.source.model[SLOT_TOKEN].file = &large;
+        made.source.model[SLOT_TOKEN].entry = safetensors_find(&large.header, "tokens");
+        struct model *model = model_load(&made.source, 2, digest, &error);
+        ck_assert(!model == (i == 1));
+        if (i == 1) {
+            ck_assert_int_eq(error.code, ERROR_NOT_FINITE);
+            ck_assert_str_eq(error.pointer, "/precision");
+            ck_assert_msg(strstr(error.message, "\"tokens\"") && strstr(error.message, "bfloat16"), "%s",
+                          error.message);
+        }
+        model_free(model);
+        safetensors_file_close(&large);
+        safetensors_file_close(&made.file);
+    }
+}
+END_TEST
+
 START_TEST(the_shard_is_named)
 {
     struct wanted list[LAYERS * LAYER_SLOT_COUNT + MODEL_SLOT_COUNT];
@@ -328,6 +366,7 @@ Suite *suite(void)
     tcase_add_test(c, the_digest_does_not_follow_format_and_layout);
     tcase_add_test(c, the_digest_follows_numbers_and_shape);
     tcase_add_test(c, what_is_wrong_is_named);
+    tcase_add_test(c, what_bfloat16_cannot_hold_is_named);
     tcase_add_test(c, the_shard_is_named);
     suite_add_tcase(s, c);
     return s;
