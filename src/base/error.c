@@ -1,7 +1,5 @@
 #include "base/error.h"
 
-#include "base/utf8.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -33,11 +31,9 @@ static void fill(struct error *error, enum error_code code, const char *pointer,
     if (pointer) {
         snprintf(error->pointer, sizeof error->pointer, "%s", pointer);
         cut_at_character(error->pointer);
-        utf8_mend(error->pointer);
     }
     vsnprintf(error->message, sizeof error->message, format, arguments);
     cut_at_character(error->message);
-    utf8_mend(error->message); /* names of files, and what a precision in the format has cut */
 }
 
 bool error_set(struct error *error, enum error_code code, const char *format, ...)
@@ -60,16 +56,13 @@ bool error_set_at(struct error *error, enum error_code code, const char *pointer
 
 bool error_precede(struct error *error, const char *format, ...)
 {
-    char words[sizeof error->message], message[sizeof error->message];
+    const struct error old = *error;
+    char words[sizeof old.message];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(words, sizeof words, format, arguments);
     va_end(arguments);
-    memcpy(message, error->message, sizeof message);
-    snprintf(error->message, sizeof error->message, "%s%s", words, message);
-    cut_at_character(error->message);
-    utf8_mend(error->message);
-    return false;
+    return error_set_at(error, old.code, old.has_pointer ? old.pointer : NULL, "%s%s", words, old.message);
 }
 
 bool error_out_of_memory(struct error *error)

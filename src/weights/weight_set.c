@@ -178,6 +178,7 @@ struct weight_set *weight_set_failed(const struct weights_config *config, const 
         weight_set_free(set);
         return NULL;
     }
+    utf8_mend(set->failure); /* it may name files and tensors, and have cut their names anywhere */
     return set;
 }
 

@@ -37,16 +37,6 @@ START_TEST(long_texts_are_cut_between_characters)
 }
 END_TEST
 
-/* What cannot be JSON is shown as question marks, wherever it stands. */
-START_TEST(texts_are_utf8)
-{
-    struct error error;
-    error_set_at(&error, ERROR_INVALID, "/\xFF/\xC3\xA9", "\xFE\"%.2s\" of \xC3\xA9\xC3", "a\xC3\xA9");
-    ck_assert_str_eq(error.pointer, "/?/\xC3\xA9");
-    ck_assert_str_eq(error.message, "?\"a?\" of \xC3\xA9");
-}
-END_TEST
-
 START_TEST(words_before_a_message)
 {
     struct error error;
@@ -80,7 +70,6 @@ Suite *suite(void)
     TCase *c = tcase_create("error");
     tcase_add_test(c, set_fills_and_returns_false);
     tcase_add_test(c, long_texts_are_cut_between_characters);
-    tcase_add_test(c, texts_are_utf8);
     tcase_add_test(c, words_before_a_message);
     tcase_add_test(c, every_code_has_a_slug_of_its_own);
     suite_add_tcase(s, c);

@@ -205,9 +205,10 @@ START_TEST(failed)
     /* Names of files are bytes; answers are UTF-8. */
     char bytes[] = "/secret/\xC3\xA9\xFF.safetensors";
     config.path = bytes;
-    set = weight_set_failed(&config, "why");
+    set = weight_set_failed(&config, "of \xC3\xA9 and \xC3");
     ck_assert_ptr_nonnull(set);
     ck_assert_str_eq(set->source, "safetensors:\xC3\xA9?.safetensors");
+    ck_assert_str_eq(set->failure, "of \xC3\xA9 and ?");
     weight_set_free(set);
 }
 END_TEST
