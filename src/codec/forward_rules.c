@@ -112,10 +112,11 @@ static bool check_learned(const struct forward_request *request, const struct fo
 /* ---- what does not go together */
 
 /* The member that Linformer or Nystrom do not go with; NULL: none. */
-static const char *stands_against(const struct forward_input *problem, const struct rules_defaults *defaults)
+static const char *stands_against(const struct forward_input *problem, const struct rules_defaults *defaults,
+                                  enum position_kind *position)
 {
     const struct attention_rules *rules = problem->rules;
-    const char *against = rules_conflict(rules, problem->causal, problem->causal_given, defaults);
+    const char *against = rules_conflict(rules, problem->causal, problem->causal_given, defaults, position);
     if (rules->low_rank.kind == LOW_RANK_SVD)
         return against;
     if (!problem->self_attention)
@@ -136,12 +137,13 @@ static bool check_low_rank(const struct forward_request *request, const struct f
 {
     const unsigned named = request->rules ? request->rules->asked.named : 0;
     const struct low_rank_rule *rule = &problem->rules->low_rank;
-    const char *against = stands_against(problem, defaults), *detail = "";
+    enum position_kind position;
+    const char *against = stands_against(problem, defaults, &position), *detail = "";
     char pointer[24];
     if (against) {
         snprintf(pointer, sizeof pointer, "/%s", named & RULE_LOW_RANK ? "low_rank" : against);
         if (strcmp(against, "position") == 0)
-            detail = position_name(problem->rules->position.kind);
+            detail = position_name(position);
         return error_set_at(error, ERROR_INVALID, pointer,
                             "low_rank %s does not go with %s%s%s; leave one of them out (null switches off what the "
                             "weight set does by default)",

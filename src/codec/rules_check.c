@@ -180,18 +180,19 @@ static const char *conflict(const struct attention_rules *rules, enum position_k
 }
 
 const char *rules_conflict(const struct attention_rules *rules, bool causal, bool causal_given,
-                           const struct rules_defaults *defaults)
+                           const struct rules_defaults *defaults, enum position_kind *position)
 {
     const struct model_shape *model = defaults->model;
     const char *against = NULL;
+    *position = rules->position.kind;
     if (!model)
-        return conflict(rules, rules->position.kind, rules->pattern.kind, causal);
+        return conflict(rules, *position, rules->pattern.kind, causal);
     for (size_t n = 0; n < model->num_layers && !against; n++) {
         const struct layer_shape *layer = &model->layers[n];
-        against =
-            conflict(rules, layer->own_position && !rules->position_given ? layer->position.kind : rules->position.kind,
-                     layer->own_pattern && !rules->pattern_given ? layer->pattern.kind : rules->pattern.kind,
-                     layer->own_causal && !causal_given ? layer->causal : causal);
+        *position = layer->own_position && !rules->position_given ? layer->position.kind : rules->position.kind;
+        against = conflict(rules, *position,
+                           layer->own_pattern && !rules->pattern_given ? layer->pattern.kind : rules->pattern.kind,
+                           layer->own_causal && !causal_given ? layer->causal : causal);
     }
     return against;
 }

@@ -29,9 +29,9 @@ bool rules_are_off(const struct attention_rules *rules);
 
 /* The name of a rule that does not go with the low rank that is there, in any layer of the defaults' model; NULL: they
  * all do. Linformer and Nystrom go with nothing that says which keys or heads count, svd not with rope. causal_given:
- * `causal` is for all layers, whatever is their own. */
+ * `causal` is for all layers, whatever is their own. *position is the kind that stands there, in that layer. */
 const char *rules_conflict(const struct attention_rules *rules, bool causal, bool causal_given,
-                           const struct rules_defaults *defaults);
+                           const struct rules_defaults *defaults, enum position_kind *position);
 
 /* "linformer" */
 const char *low_rank_name(enum low_rank_kind kind);

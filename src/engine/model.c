@@ -254,7 +254,7 @@ static bool lay_model(const struct model_shape *shape, struct model *to, struct 
                     total);
 }
 
-static bool own_bytes(const struct model_shape *shape, size_t *bytes)
+bool model_parts_bytes(const struct model_shape *shape, size_t *bytes)
 {
     return size_multiply(shape->num_layers, sizeof(struct model_layer) + sizeof(struct layer_shape), bytes) &&
            size_add(*bytes, sizeof(struct model), bytes);
@@ -264,7 +264,8 @@ bool model_shape_bytes(const struct model_shape *shape, size_t *bytes)
 {
     struct model counted;
     size_t tensors, own;
-    return lay_model(shape, &counted, NULL, &tensors) && own_bytes(shape, &own) && size_add(tensors, own, bytes);
+    return lay_model(shape, &counted, NULL, &tensors) && model_parts_bytes(shape, &own) &&
+           size_add(tensors, own, bytes);
 }
 
 struct model *model_create(const struct model_shape *shape, struct error *error)
@@ -311,6 +312,6 @@ const struct model_shape *model_shape_of(const struct model *model)
 size_t model_bytes(const struct model *model)
 {
     size_t own = 0;
-    own_bytes(&model->shape, &own);
+    model_parts_bytes(&model->shape, &own);
     return own + model->memory.capacity;
 }

@@ -48,7 +48,21 @@ void model_put_rows(struct model *model, struct tensor_slot slot, size_t first_r
 void model_put_columns(struct model *model, struct tensor_slot slot, size_t first_column, size_t n_columns,
                        const float *columns /* [n_columns, rows] */, size_t stride);
 
+/* All of a tensor that is there, as it is held. */
+void model_get(const struct model *model, struct tensor_slot slot, float *rows /* [rows, columns] */);
+
+/* A model that is another one but for its layers' attention: of another d_k, d_v or num_kv_heads. Of the matrices named
+ * in `own`, bits 1 << SLOT_W_Q to 1 << SLOT_W_O, and of their biases it has its own, uninitialised and float32 whatever
+ * the precision of `base` is; those that are not have the extents that they have there. All else is that of `base`,
+ * which must outlive it. The scale stays each layer's. NULL when memory ran out. */
+struct model *model_create_over(const struct model *base, const struct attention_shape *attention, unsigned own,
+                                struct error *error);
+/* What that takes beside its base. False on overflow. */
+bool model_over_bytes(const struct model_shape *base, const struct attention_shape *attention, unsigned own,
+                      size_t *bytes);
+
 const struct model_shape *model_shape_of(const struct model *model);
+/* What is its own. */
 size_t model_bytes(const struct model *model);
 
 #endif

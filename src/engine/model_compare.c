@@ -16,6 +16,7 @@
 
 /* One of the two runs. */
 struct side {
+    const struct model *model;
     struct attention_rules rules; /* of the maps that are compared: nothing that acts on what comes behind them */
     struct forward_input input;   /* under them */
     const float *states;          /* [B, L + 1, T, d_model] */
@@ -25,7 +26,6 @@ struct side {
 };
 
 struct comparison {
-    const struct model *model;
     struct work *work;
     struct arena *arena;
     struct side asked, full;
@@ -54,9 +54,9 @@ static void set_inputs(const struct forward_input *input, struct side *asked, st
 /* The rows that reach the layer, normed where it begins with that. */
 static bool gather(const struct comparison *c, struct side *side, size_t n)
 {
-    const struct model_shape *shape = &c->model->shape;
+    const struct model_shape *shape = &side->model->shape;
     const size_t d_model = shape->attention.d_model, tokens = side->input.query_length;
-    const struct model_layer *layer = &c->model->layers[n];
+    const struct model_layer *layer = &side->model->layers[n];
     const struct rows rows = {side->x, d_model};
     const struct rows_in from = {side->x, d_model};
     for (size_t i = 0; i < side->batch.extent.n_sequences; i++) {
@@ -67,19 +67,19 @@ static bool gather(const struct comparison *c, struct side *side, size_t n)
                    d_model * sizeof *side->x);
     }
     return layer->shape->placement != PLACEMENT_PRE || layer->norm1.kind == NORM_NONE ||
-           norm_rows(c->model->kernels, &layer->norm1, &from, &rows, side->batch.extent.n_queries, d_model, c->work);
+           norm_rows(side->model->kernels, &layer->norm1, &from, &rows, side->batch.extent.n_queries, d_model, c->work);
 }
 
 /* A batch of the layer, up to its attention. */
 static bool open_layer(struct comparison *c, struct side *side, size_t n, struct error *error)
 {
-    const size_t d_model = c->model->shape.attention.d_model;
+    const size_t d_model = side->model->shape.attention.d_model;
     const struct forward_input *inputs[] = {&side->input};
     const struct layer_rows rows = {
         .from = {side->x, d_model}, .to = {side->x, d_model}, .layer = n, .observed_inputs = inputs};
-    layer_view_set(&side->view, &c->model->shape, n, inputs, NULL, 1, false);
-    if (!batch_create_layer(&side->batch, &c->model->layers[n].attention, side->view.input_list, side->view.result_list,
-                            1, c->work->parallel->lanes, &rows, c->arena, error))
+    layer_view_set(&side->view, &side->model->shape, n, inputs, NULL, 1, false);
+    if (!batch_create_layer(&side->batch, &side->model->layers[n].attention, side->view.input_list,
+                            side->view.result_list, 1, c->work->parallel->lanes, &rows, c->arena, error))
         return false;
     const bool ruled = side->batch.extent.rules;
     return (gather(c, side, n) && (!ruled || batch_fill_positions(&side->batch, c->work)) &&
@@ -114,8 +114,8 @@ static bool add_pairs(const struct comparison *c, struct side *side, size_t n, d
 {
     const struct forward_input *inputs[] = {&side->input};
     double some;
-    layer_view_set(&side->view, &c->model->shape, n, inputs, NULL, 1, false);
-    if (!forward_pairs(&c->model->shape.attention, side->view.input_list[0], c->work->parallel, c->arena, &some))
+    layer_view_set(&side->view, &side->model->shape, n, inputs, NULL, 1, false);
+    if (!forward_pairs(&side->model->shape.attention, side->view.input_list[0], c->work->parallel, c->arena, &some))
         return false;
     *pairs += some;
     return true;
@@ -127,7 +127,7 @@ static bool add_pairs(const struct comparison *c, struct side *side, size_t n, d
 static bool run_both(struct comparison *c, const struct forward_input *input, struct forward_result *result,
                      float *states, float *full_states, struct error *error)
 {
-    const size_t used = c->arena->used, n_states = c->model->shape.num_layers + 1;
+    const size_t used = c->arena->used, n_states = c->full.model->shape.num_layers + 1;
     const struct forward_input *inputs[] = {input}, *full_inputs[] = {&c->full.input};
     struct forward_result own = *result, full = {.output = c->full_output, .hidden_states = full_states};
     struct forward_result *results[] = {&own}, *full_results[] = {&full};
@@ -139,10 +139,10 @@ static bool run_both(struct comparison *c, const struct forward_input *input, st
     c->output = own.output;
     c->asked.states = own.hidden_states;
     c->full.states = full_states;
-    if (!model_run(c->model, inputs, results, 1, NULL, c->work->parallel, c->arena, error))
+    if (!model_run(c->asked.model, inputs, results, 1, NULL, c->work->parallel, c->arena, error))
         return false;
     arena_rewind(c->arena, used);
-    if (!model_run(c->model, full_inputs, full_results, 1, NULL, c->work->parallel, c->arena, error))
+    if (!model_run(c->full.model, full_inputs, full_results, 1, NULL, c->work->parallel, c->arena, error))
         return false;
     arena_rewind(c->arena, used);
     result->fully_masked_rows = own.fully_masked_rows;
@@ -171,12 +171,12 @@ static bool has_like_maps(const struct forward_input *input)
     return !input->rules || input->rules->low_rank.kind != LOW_RANK_LINFORMER;
 }
 
-bool model_run_compared(const struct model *model, const struct forward_input *input, struct forward_result *result,
-                        const struct parallel *parallel, struct arena *arena, struct approximation *approximation,
-                        struct error *error)
+bool model_run_compared(const struct model *model, const struct model *full_model, const struct forward_input *input,
+                        struct forward_result *result, const struct parallel *parallel, struct arena *arena,
+                        struct approximation *approximation, struct error *error)
 {
     struct work work = {.parallel = parallel};
-    struct comparison c = {.model = model, .work = &work, .arena = arena};
+    struct comparison c = {.asked.model = model, .full.model = full_model, .work = &work, .arena = arena};
     struct approximation found = {.output_error = NAN, .attention_error = NAN};
     struct sums sums = {0};
     float *states, *full_states;
@@ -202,17 +202,17 @@ bool model_run_compared(const struct model *model, const struct forward_input *i
 }
 
 /* What comparing a layer takes. */
-static bool layer_bytes(const struct model_shape *shape, size_t n, struct side *asked, struct side *full,
-                        unsigned lanes, size_t *bytes)
+static bool layer_bytes(const struct model_shape *shape, const struct model_shape *full_shape, size_t n,
+                        struct side *asked, struct side *full, unsigned lanes, size_t *bytes)
 {
     const struct forward_input *asked_inputs[] = {&asked->input}, *full_inputs[] = {&full->input};
     size_t one, other, maps, pairs, pairs_full;
     layer_view_set(&asked->view, shape, n, asked_inputs, NULL, 1, false);
-    layer_view_set(&full->view, shape, n, full_inputs, NULL, 1, false);
+    layer_view_set(&full->view, full_shape, n, full_inputs, NULL, 1, false);
     const struct forward_input *const *a = asked->view.input_list, *const *f = full->view.input_list;
     *bytes = 0;
     if (!batch_layer_bytes(&shape->attention, a, 1, lanes, &one) ||
-        !batch_layer_bytes(&shape->attention, f, 1, lanes, &other) ||
+        !batch_layer_bytes(&full_shape->attention, f, 1, lanes, &other) ||
         !compare_maps_bytes(&shape->attention, a[0], lanes, &maps) || !arena_need(bytes, one) ||
         !arena_need(bytes, other) || !arena_need(bytes, maps) || !forward_pairs_bytes(a[0], lanes, &pairs) ||
         !forward_pairs_bytes(f[0], lanes, &pairs_full))
@@ -221,8 +221,8 @@ static bool layer_bytes(const struct model_shape *shape, size_t n, struct side *
     return true;
 }
 
-bool model_compare_bytes(const struct model_shape *shape, const struct forward_input *input, unsigned lanes,
-                         size_t *bytes)
+bool model_compare_bytes(const struct model_shape *shape, const struct model_shape *full_shape,
+                         const struct forward_input *input, unsigned lanes, size_t *bytes)
 {
     struct comparison c;
     const struct forward_input *inputs[] = {input}, *full_inputs[] = {&c.full.input};
@@ -232,23 +232,24 @@ bool model_compare_bytes(const struct model_shape *shape, const struct forward_i
     set_inputs(input, &c.asked, &c.full);
     if (!take_pieces(shape, input, &c, &states, &full_states, NULL, bytes) ||
         !model_scratch_bytes(shape, inputs, 1, lanes, &most) ||
-        !model_scratch_bytes(shape, full_inputs, 1, lanes, &other))
+        !model_scratch_bytes(full_shape, full_inputs, 1, lanes, &other))
         return false;
     most = size_max(most, other);
     for (size_t n = 0; n < shape->num_layers; n++) {
-        if (!layer_bytes(shape, n, &c.asked, &c.full, lanes, &other))
+        if (!layer_bytes(shape, full_shape, n, &c.asked, &c.full, lanes, &other))
             return false;
         most = size_max(most, other);
     }
     return arena_need(bytes, most);
 }
 
-double model_compare_flop(const struct model_shape *shape, const struct forward_input *input)
+double model_compare_flop(const struct model_shape *shape, const struct model_shape *full_shape,
+                          const struct forward_input *input)
 {
     struct side asked, full;
     set_inputs(input, &asked, &full);
     const double flop = model_flop(shape, input) + model_flop(shape, &asked.input) +
                         (double)shape->num_layers * forward_map_flop(input, shape->attention.num_heads) +
-                        2 * model_flop(shape, &full.input);
+                        2 * model_flop(full_shape, &full.input);
     return flop < DBL_MAX ? flop : DBL_MAX;
 }

@@ -49,6 +49,9 @@ struct model {
     struct arena memory;
 };
 
+/* The bytes of its structures, beside its tensors. False on overflow. */
+bool model_parts_bytes(const struct model_shape *shape, size_t *bytes);
+
 enum activation ffn_activation(enum ffn_kind kind);
 
 #endif

@@ -1,4 +1,4 @@
-/* Puts the numbers of tensors to their places in a model. Any thread; see model.h. */
+/* Puts the numbers of tensors to their places in a model, and gets them from there. Any thread; see model.h. */
 
 #include "engine/model_parts.h"
 
@@ -134,4 +134,17 @@ void model_put_columns(struct model *model, struct tensor_slot slot, size_t firs
                        const float *columns, size_t stride)
 {
     packed_matrix_put_columns(place_of(model, slot).matrix, model->kernels, first_column, n_columns, columns, stride);
+}
+
+void model_get(const struct model *model, struct tensor_slot slot, float *rows)
+{
+    const struct destination from = place_of(model, slot);
+    const struct slot_extent extent = model_slot_extent(&model->shape, slot);
+    const size_t count = extent.rows * extent.columns;
+    if (from.matrix)
+        packed_matrix_get(from.matrix, model->kernels, rows);
+    else if (from.bf16)
+        model->kernels->widen(rows, from.bf16, count, 1, false);
+    else if (count > 0)
+        memcpy(rows, from.table, count * sizeof *rows);
 }

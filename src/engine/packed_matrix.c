@@ -1,4 +1,4 @@
-/* Lays weights out for the kernels. See packed_matrix.h for the threads. */
+/* Lays weights out for the kernels, and back. See packed_matrix.h for the threads. */
 
 #include "engine/packed_matrix.h"
 
@@ -39,6 +39,13 @@ struct packed_matrix packed_matrix_take(size_t depth, size_t columns, bool bias,
     return matrix;
 }
 
+/* Words to a row of a panel of bfloat16. */
+static size_t paired_width(const struct kernels *kernels, size_t width)
+{
+    const size_t pair = 2 * kernels->vector_floats;
+    return (width + pair - 1) / pair * pair / 2;
+}
+
 /* Some rows of one panel, on their way to bfloat16. */
 enum { PIECE_ROWS = 32 };
 
@@ -50,10 +57,9 @@ struct piece {
 static void put_piece(const struct packed_matrix *matrix, const struct kernels *kernels, const struct piece *piece,
                       size_t first_row, size_t n_rows, size_t column)
 {
-    const size_t width = panel_width(matrix, kernels, column), pair = 2 * kernels->vector_floats;
-    const size_t paired_width = (width + pair - 1) / pair * pair / 2;
+    const size_t width = panel_width(matrix, kernels, column);
     kernels->narrow_panel(piece->panel, n_rows, width,
-                          matrix->pairs + column / 2 * matrix->depth + first_row * paired_width);
+                          matrix->pairs + column / 2 * matrix->depth + first_row * paired_width(kernels, width));
 }
 
 static void put_paired_rows(const struct packed_matrix *matrix, const struct kernels *kernels, size_t first_row,
@@ -109,6 +115,31 @@ void packed_matrix_put_columns(const struct packed_matrix *matrix, const struct 
     else
         kernels->pack_transposed(columns, stride, matrix->depth, n_columns,
                                  matrix->panels + first_column * matrix->depth);
+}
+
+/* The part of one panel that is in a row: `count` numbers, of bfloat16 those of two vectors in one. */
+static void get_paired(const uint32_t *pairs, size_t vector_floats, size_t count, float *numbers)
+{
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t pair = pairs[i / (2 * vector_floats) * vector_floats + i % vector_floats],
+                       bits = i / vector_floats % 2 ? pair & 0xffff0000 : pair << 16;
+        memcpy(numbers + i, &bits, sizeof bits);
+    }
+}
+
+void packed_matrix_get(const struct packed_matrix *matrix, const struct kernels *kernels, float *rows)
+{
+    for (size_t column = 0; column < matrix->columns; column += kernels->panel_columns) {
+        const size_t width = panel_width(matrix, kernels, column), count = size_min(width, matrix->columns - column);
+        for (size_t row = 0; row < matrix->depth; row++) {
+            float *to = rows + row * matrix->columns + column;
+            if (matrix->pairs)
+                get_paired(matrix->pairs + column / 2 * matrix->depth + row * paired_width(kernels, width),
+                           kernels->vector_floats, count, to);
+            else
+                memcpy(to, matrix->panels + column * matrix->depth + row * width, count * sizeof *to);
+        }
+    }
 }
 
 void packed_matrix_put_bias(const struct packed_matrix *matrix, const float *bias)

@@ -35,6 +35,10 @@ void packed_matrix_put_rows(const struct packed_matrix *matrix, const struct ker
 void packed_matrix_put_columns(const struct packed_matrix *matrix, const struct kernels *kernels, size_t first_column,
                                size_t n_columns, const float *columns /* [n_columns, depth] */, size_t stride);
 
+/* The numbers, as they are held. */
+void packed_matrix_get(const struct packed_matrix *matrix, const struct kernels *kernels,
+                       float *rows /* [depth, columns] */);
+
 void packed_matrix_put_bias(const struct packed_matrix *matrix, const float *bias /* [columns] */);
 
 #endif

@@ -17,17 +17,18 @@ static const struct attention_layer *full_layer(const struct forward_job *job)
 
 double forward_job_flop(const struct forward_job *job)
 {
-    if (job->set->model)
-        return job->asked->compare ? model_compare_flop(weight_set_model(job->set), &job->input)
-                                   : model_flop(weight_set_model(job->set), &job->input);
+    const struct model_shape *model = forward_job_model(job);
+    if (model)
+        return job->asked->compare ? model_compare_flop(model, weight_set_model(job->set), &job->input)
+                                   : model_flop(model, &job->input);
     return job->asked->compare ? forward_compare_flop(job->shape, attention_layer_shape(full_layer(job)), &job->input)
                                : forward_flop(job->shape, &job->input);
 }
 
 /* The forwards of a call. */
 struct forwards {
-    const struct weight_set *set;
-    const struct attention_layer *layer; /* NULL: the set's model */
+    const struct model *model;
+    const struct attention_layer *layer; /* NULL: the model */
     bool states;                         /* the layer's hidden states are wanted: such a job is alone */
     const struct forward_input *inputs[FORWARD_BATCH_JOBS];
     struct forward_result *results[FORWARD_BATCH_JOBS];
@@ -36,7 +37,7 @@ struct forwards {
 
 static struct forwards forwards_of(struct forward_job *const *jobs, size_t count)
 {
-    struct forwards forwards = {.set = jobs[0]->set, .layer = jobs[0]->layer, .count = count};
+    struct forwards forwards = {.model = jobs[0]->model, .layer = jobs[0]->layer, .count = count};
     forwards.states = forwards.layer && jobs[0]->result.hidden_states;
     for (size_t i = 0; i < count; i++) {
         jobs[i]->input.no_maps = !jobs[i]->result.attention;
@@ -49,7 +50,7 @@ static struct forwards forwards_of(struct forward_job *const *jobs, size_t count
 static bool scratch_bytes(const struct forwards *f, unsigned lanes, size_t *bytes)
 {
     if (!f->layer)
-        return model_scratch_bytes(model_shape_of(f->set->model), f->inputs, f->count, lanes, bytes);
+        return model_scratch_bytes(model_shape_of(f->model), f->inputs, f->count, lanes, bytes);
     return (f->states ? bare_model_bytes : forward_scratch_bytes)(attention_layer_shape(f->layer), f->inputs, f->count,
                                                                   lanes, bytes);
 }
@@ -59,7 +60,7 @@ static bool run_observed(const struct forwards *f, const struct forward_observer
                          const struct parallel *parallel, struct arena *arena, struct error *error)
 {
     if (!f->layer)
-        return model_run(f->set->model, f->inputs, f->results, f->count, observer, parallel, arena, error);
+        return model_run(f->model, f->inputs, f->results, f->count, observer, parallel, arena, error);
     if (f->states)
         return bare_model_run(f->layer, f->inputs, f->results, f->count, observer, parallel, arena, error);
     return observer ? forward_run_observed(f->layer, f->inputs, f->results, f->count, observer, parallel, arena, error)
@@ -68,14 +69,15 @@ static bool run_observed(const struct forwards *f, const struct forward_observer
 
 static bool run_model_compared(struct forward_job *job, const struct parallel *parallel, struct error *error)
 {
-    const struct model *model = job->set->model;
+    const struct model *full = weight_set_model_under(job->set, NULL);
     struct forward_scratch scratch;
     job->input.no_maps = !job->result.attention;
-    const bool counted = model_compare_bytes(model_shape_of(model), &job->input, parallel->lanes, &scratch.bytes);
+    const bool counted =
+        model_compare_bytes(forward_job_model(job), model_shape_of(full), &job->input, parallel->lanes, &scratch.bytes);
     if (!forward_job_take_scratch(job, counted, &scratch, error))
         return false;
-    const bool computed =
-        model_run_compared(model, &job->input, &job->result, parallel, &scratch.arena, &job->approximation, error);
+    const bool computed = model_run_compared(job->model, full, &job->input, &job->result, parallel, &scratch.arena,
+                                             &job->approximation, error);
     forward_job_give_scratch(job, &scratch);
     return computed;
 }
@@ -84,7 +86,7 @@ static bool run_forward(struct forward_job *const *jobs, size_t count, bool obse
                         struct error *error)
 {
     const struct forwards forwards = forwards_of(jobs, count);
-    const struct model_shape *model = weight_set_model(jobs[0]->set);
+    const struct model_shape *model = forward_job_model(jobs[0]);
     struct live_shape shape = {0};
     struct live_sums *sums[FORWARD_BATCH_JOBS];
     struct forward_scratch scratch;
@@ -146,7 +148,7 @@ bool forward_job_run_forward(struct forward_job *const *jobs, size_t count, cons
                              struct error *error)
 {
     const bool observed = live_feed_choose(jobs, count);
-    if (jobs[0]->asked->compare && jobs[0]->set->model)
+    if (jobs[0]->asked->compare && jobs[0]->model)
         return run_model_compared(jobs[0], parallel, error);
     if (jobs[0]->asked->compare) /* which knows nothing of hidden states */
         return (!jobs[0]->result.hidden_states || run_forward(jobs, 1, false, parallel, error)) &&

@@ -248,7 +248,8 @@ static bool check(struct forward_job *job, struct error *error)
     if (forward_request_check(job->asked, &job->set->shape, &defaults, &job->input, error) &&
         (!job->route->compute || forward_request_check_maps(&job->input, error))) {
         job->layer = weight_set_layer(job->set, job->input.rules);
-        job->shape = job->layer ? attention_layer_shape(job->layer) : &job->set->shape;
+        job->model = weight_set_model_under(job->set, job->input.rules);
+        job->shape = job->model ? &model_shape_of(job->model)->attention : attention_layer_shape(job->layer);
         return true;
     }
     if (job->route->place)
@@ -279,9 +280,9 @@ double forward_job_expected_flop(const struct forward_job *job)
                                          [ENCODING_BASE64] = FLOP_PER_BASE64_BYTE,
                                          [ENCODING_SAFETENSORS] = FLOP_PER_RAW_BYTE};
     const double per_byte = job->raw_answer ? FLOP_PER_RAW_BYTE : by_encoding[job->asked->encoding];
-    const size_t weight_bytes = job->layer                    ? attention_layer_bytes(job->layer)
-                                : job->set && job->set->model ? model_bytes(job->set->model)
-                                                              : 0;
+    const size_t weight_bytes = job->layer   ? attention_layer_bytes(job->layer)
+                                : job->model ? model_bytes(job->model)
+                                             : 0;
     return job->flop + per_byte * (double)job->answer_bytes + content_coding_flop(job->request, job->answer_bytes) +
            FLOP_PER_WEIGHT_BYTE * (double)weight_bytes;
 }
@@ -292,10 +293,10 @@ static const void *batch_key_of(const struct forward_job *job)
 {
     if (job->asked->rules || job->asked->compare)
         return NULL;
-    if (!job->set->model && job->asked->returned & RETURN_HIDDEN_STATES)
+    if (!job->model && job->asked->returned & RETURN_HIDDEN_STATES)
         return NULL;
     if (job->input.embedding)
-        return job->importance ? NULL : &job->set->model;
+        return job->importance ? NULL : job->model;
     return job->input.rules ? (const void *)job->input.rules : job->set;
 }
 

@@ -24,7 +24,8 @@ struct forward_job {
     struct forward_request *asked; /* in the route's structure; set by `decode` */
     const struct weight_set *set;
     const struct attention_layer *layer; /* of the set, the one that computes under the input's rules; NULL: a model */
-    const struct attention_shape *shape; /* the layer's, or that of all layers of the set's model */
+    const struct model *model;           /* the same of a set that is a model; NULL: a layer */
+    const struct attention_shape *shape; /* the layer's, or that of all layers of the model */
     struct head_importance *importance;  /* that the rules go by; NULL: they do not */
     struct forward_input input;          /* points into what was decoded, and into the set */
     struct forward_result result;        /* points into `results` */
@@ -81,6 +82,12 @@ static inline const struct approximation *forward_job_approximation(const struct
 
 /* Microseconds from the last call's `now` (clock_ns) to this one's. */
 double forward_job_stage_us(struct forward_job *job, uint64_t now);
+
+/* The shape of the job's model; NULL: a bare layer. */
+static inline const struct model_shape *forward_job_model(const struct forward_job *job)
+{
+    return job->model ? model_shape_of(job->model) : NULL;
+}
 
 /* Of the forward, with the full one beside it where compare was asked for. */
 double forward_job_flop(const struct forward_job *job);

@@ -31,7 +31,7 @@ static bool decode(struct forward_job *forward, const struct request_body *body,
 /* A set that is a bare layer is asked by its output, which is that of its layer. */
 static bool is_at_model(const struct importance_job *job)
 {
-    return job->forward.set->model && job->asked.at == IMPORTANCE_AT_MODEL;
+    return job->forward.model && job->asked.at == IMPORTANCE_AT_MODEL;
 }
 
 static size_t n_layers(const struct importance_job *job)
@@ -43,7 +43,7 @@ static bool within_limits(struct forward_job *forward, struct error *error)
 {
     struct importance_job *job = importance_job_of(forward);
     const struct attention_shape *shape = forward->shape;
-    const struct model_shape *model = weight_set_model(forward->set);
+    const struct model_shape *model = forward_job_model(forward);
     size_t heads;
     forward_job_leave_dropout_out(forward, &job->rules);
     job->found.num_layers = forward->input.num_layers > 1 ? forward->input.num_layers : 0;
@@ -70,7 +70,7 @@ static bool reserve(struct forward_job *forward, struct error *error)
     struct forward_result *result = &forward->result;
     const size_t heads = shape->num_heads, layers = n_layers(job);
     const enum importance_method method = job->asked.method;
-    const bool at_model = is_at_model(job), model = forward->set->model;
+    const bool at_model = is_at_model(job), model = forward->model;
     const struct arena_piece buffers[] = {
         {&result->heads, {in->batch, heads, in->query_length, shape->d_v}, sizeof(float), !at_model},
         {&result->output,
@@ -131,11 +131,10 @@ struct walk {
 static bool measure_layer(void *context, size_t layer, struct error *error)
 {
     const struct walk *walk = context;
-    const struct weight_set *set = walk->job->forward.set;
+    const struct forward_job *forward = &walk->job->forward;
     struct attention_rules rules;
-    const struct forward_input input =
-        model_layer_input(weight_set_model(set), layer, &walk->job->forward.input, &rules);
-    if (!measure(walk->job, model_attention(set->model, layer), &input, layer, walk->parallel, error))
+    const struct forward_input input = model_layer_input(forward_job_model(forward), layer, &forward->input, &rules);
+    if (!measure(walk->job, model_attention(forward->model, layer), &input, layer, walk->parallel, error))
         return error->code == ERROR_NOT_FINITE ? error_precede(error, "layer %zu: ", layer) : false;
     return true;
 }
@@ -143,7 +142,7 @@ static bool measure_layer(void *context, size_t layer, struct error *error)
 static bool measure_model(struct importance_job *job, const struct parallel *parallel, struct error *error)
 {
     struct forward_job *forward = &job->forward;
-    const struct model *model = forward->set->model;
+    const struct model *model = forward->model;
     struct model_importance found = {.importance = job->found.importance.importance};
     struct forward_scratch scratch;
     if (!forward_job_run_layers(forward, NULL, parallel, error) ||
@@ -166,7 +165,7 @@ static bool compute(struct forward_job *forward, const struct parallel *parallel
     const struct forward_observer observer = {.layer = measure_layer, .context = &walk};
     if (is_at_model(job))
         return measure_model(job, parallel, error);
-    if (forward->set->model)
+    if (forward->model)
         return forward_job_run_layers(forward, &observer, parallel, error);
     return forward_job_run_forward(&forward, 1, parallel, error) &&
            measure(job, forward->layer, &forward->input, 0, parallel, error);

@@ -9,7 +9,7 @@
 /* The causal order is the set's, in every layer. */
 static bool own_causal(const struct forward_job *job)
 {
-    const struct model_shape *model = weight_set_model(job->set);
+    const struct model_shape *model = forward_job_model(job);
     struct forward_input own = job->input;
     struct attention_rules rules;
     own.causal = job->set->rules.defaults.causal;

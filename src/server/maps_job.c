@@ -46,7 +46,7 @@ const uint32_t *maps_job_selection(const struct maps_job *job)
 
 static bool is_model(const struct maps_job *job)
 {
-    return !job->forward.posted && job->forward.set->model;
+    return !job->forward.posted && job->forward.model;
 }
 
 double maps_job_flop(const struct maps_job *job)
@@ -101,7 +101,7 @@ void maps_job_look_at(struct maps_job *job, size_t layer)
     job->maps.layer = layer;
     if (!is_model(job))
         return;
-    job->layer_input = model_layer_input(weight_set_model(forward->set), layer, &forward->input, &job->layer_rules);
+    job->layer_input = model_layer_input(forward_job_model(forward), layer, &forward->input, &job->layer_rules);
     job->maps.rule = &job->layer_input;
     if (forward->result.each_layer && job->extent.num_layers) { /* they are all that is there */
         job->maps.layer = 0;

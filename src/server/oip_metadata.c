@@ -82,8 +82,9 @@ static struct listed_tensor of_heads(const struct weight_set *set, const char *n
 
 static void list_outputs(const struct weight_set *set, struct listing *listing)
 {
-    const json_int_t d_model = (json_int_t)set->shape.d_model, d_k = (json_int_t)set->shape.d_k,
-                     d_v = (json_int_t)set->shape.d_v, states = (json_int_t)set->num_layers + 1;
+    const struct attention_shape *shape = weight_set_default_shape(set);
+    const json_int_t d_model = (json_int_t)shape->d_model, d_k = (json_int_t)shape->d_k, d_v = (json_int_t)shape->d_v,
+                     states = (json_int_t)set->num_layers + 1;
     *listing = (struct listing){.count = 0};
     list(listing, (struct listed_tensor){"output", "FP32", 3, {ANY, ANY, d_model}, false});
     list(listing, of_heads(set, "attention", "FP32", ANY));
@@ -93,7 +94,7 @@ static void list_outputs(const struct weight_set *set, struct listing *listing)
     list(listing, of_heads(set, "value", "FP32", d_v));
     list(listing, of_heads(set, "attention_keys", "INT32", ANY));
     list(listing, of_heads(set, "attention_weights", "FP32", ANY));
-    if (set->shape.projected)
+    if (shape->projected)
         list(listing, (struct listed_tensor){"hidden_states", "FP32", 4, {ANY, states, ANY, d_model}, false});
 }
 

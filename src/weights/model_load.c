@@ -5,6 +5,7 @@
 #include "base/dtype.h"
 #include "base/size.h"
 #include "engine/packed_matrix.h"
+#include "weights/load_threads.h"
 #include "weights/model_digest.h"
 
 #include <math.h>
@@ -20,8 +21,6 @@ _Static_assert(LINES_STEP % PACKED_COLUMNS == 0, "columns of a piece");
 
 /* A piece: what stays in a core's L2 while it is hashed, widened and packed. */
 #define PIECE_NUMBERS ((size_t)128 * 1024)
-
-enum { HELPERS_MOST = 16 };
 
 /* A tensor as its file has it: lines of neighbours, rows of it or, where the file has the transpose, columns. */
 struct lines {
@@ -238,7 +237,7 @@ bool model_load_scratch_bytes(const struct model_source *source, unsigned thread
             return false;
         most = size_max(most, tensor);
     }
-    return size_multiply(most, size_min(threads, HELPERS_MOST + 1), bytes);
+    return size_multiply(most, size_min(threads, LOAD_THREADS_MOST), bytes);
 }
 
 struct sized_tensor {
@@ -277,19 +276,6 @@ static bool put_in_order(struct loading *loading, struct error *error)
     return true;
 }
 
-/* A thread that cannot be had leaves its work to the others. */
-static void run_threads(struct loading *loading, unsigned threads)
-{
-    pthread_t helpers[HELPERS_MOST];
-    unsigned started = 0;
-    while (started + 1 < threads && started < HELPERS_MOST &&
-           pthread_create(&helpers[started], NULL, load_tensors, loading) == 0)
-        started++;
-    load_tensors(loading);
-    while (started > 0)
-        pthread_join(helpers[--started], NULL);
-}
-
 struct model *model_load(const struct model_source *source, unsigned threads, char digest[DIGEST_TEXT_BYTES],
                          struct error *error)
 {
@@ -298,7 +284,7 @@ struct model *model_load(const struct model_source *source, unsigned threads, ch
     loading.model = model_create(&source->shape, error);
     if (!loading.model || !put_in_order(&loading, error))
         goto fail;
-    run_threads(&loading, threads);
+    load_threads_run(threads, load_tensors, &loading);
     if (loading.failed || !model_files_unchanged(&source->files, error))
         goto fail;
     model_digest_write(&source->shape, (const uint8_t(*)[TENSOR_HASH_BYTES])loading.hashes, digest);

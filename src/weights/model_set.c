@@ -7,22 +7,10 @@
 #include "weights/digest.h"
 #include "weights/huggingface_source.h"
 #include "weights/layer_rules.h"
+#include "weights/load_threads.h"
 #include "weights/model_digest.h"
 #include "weights/model_load.h"
-
-#include <sched.h>
-
-/* More do not read or pack faster: memory is what they wait for. */
-#define THREADS_MOST 8
-
-static unsigned threads_for_loading(void)
-{
-    cpu_set_t allowed;
-    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
-        return 1;
-    const int count = CPU_COUNT(&allowed);
-    return count < 1 ? 1 : count > THREADS_MOST ? THREADS_MOST : (unsigned)count;
-}
+#include "weights/model_svd.h"
 
 /* `counting`: tensors of the layers' own rules are looked up, and not read; their bytes in *bytes. */
 static bool open_blocks(const struct weights_config *config, bool counting, struct model_source *source,
@@ -113,6 +101,16 @@ static void describe(const struct model_shape *shape, struct weight_set *set)
     }
 }
 
+/* The model of lower rank, where the set's rules say so. */
+static bool load_svd(struct weight_set *set, struct error *error)
+{
+    const struct low_rank_rule *rule = &set->rules.rules.low_rank;
+    if (rule->kind != LOW_RANK_SVD)
+        return true;
+    set->svd_model = model_svd_make(set->model, rule, load_threads(), error);
+    return set->svd_model != NULL;
+}
+
 bool model_set_load(const struct weights_config *config, struct weight_set *set, struct error *error)
 {
     struct model_source source = {0};
@@ -124,8 +122,8 @@ bool model_set_load(const struct weights_config *config, struct weight_set *set,
         !set_rules_load(config, &source.shape.attention, &source, &set->rules, error) ||
         !list_unused(&source, &set->rules, &set->unused, error))
         goto fail;
-    set->model = model_load(&source, threads_for_loading(), set->digest, error);
-    if (!set->model)
+    set->model = model_load(&source, load_threads(), set->digest, error);
+    if (!set->model || !load_svd(set, error))
         goto fail;
     set->rules.defaults.model = model_shape_of(set->model);
     describe(set->rules.defaults.model, set);
@@ -136,12 +134,19 @@ fail:
     return done;
 }
 
+static bool svd_need(const struct model_shape *shape, const struct low_rank_rule *rule, size_t *bytes, size_t *scratch,
+                     struct error *error)
+{
+    *bytes = *scratch = 0;
+    return rule->kind != LOW_RANK_SVD || model_svd_need(shape, rule, load_threads(), bytes, scratch, error);
+}
+
 bool model_set_need(const struct weights_config *config, struct weight_set_need *need, struct error *error)
 {
     struct set_rules layer_rules = {0};
     struct model_source source = {0};
     struct low_rank_rule low_rank;
-    size_t layers, rules, bytes, scratch;
+    size_t layers, rules, bytes, scratch, svd, svd_scratch;
     bool done = false;
     if (!open_source(config, true, &source, &layer_rules, &layers, error)) {
         set_rules_free(&layer_rules);
@@ -154,9 +159,10 @@ bool model_set_need(const struct weights_config *config, struct weight_set_need 
         error_out_of_memory(error);
         goto fail;
     }
-    need->loaded = bytes;
-    done = (model_load_scratch_bytes(&source, threads_for_loading(), &scratch) &&
-            size_add(bytes, scratch, &need->loading)) ||
+    if (!svd_need(&source.shape, &low_rank, &svd, &svd_scratch, error))
+        goto fail;
+    done = (model_load_scratch_bytes(&source, load_threads(), &scratch) && size_add(bytes, svd, &need->loaded) &&
+            size_add(need->loaded, size_max(scratch, svd_scratch), &need->loading)) ||
            error_out_of_memory(error);
 fail:
     set_rules_free(&layer_rules);

@@ -151,8 +151,9 @@ bool registry_check_memory(const struct weights_registry *registry, const struct
         size_t bytes;
         if (!set->ready)
             continue;
-        if (!(set->model ? model_scratch_bytes(weight_set_model(set), inputs, 1, lanes, &bytes)
-                         : forward_scratch_bytes(&set->shape, inputs, 1, lanes, &bytes)))
+        const struct model *model = weight_set_model_under(set, set->rules.defaults.rules);
+        if (!(model ? model_scratch_bytes(model_shape_of(model), inputs, 1, lanes, &bytes)
+                    : forward_scratch_bytes(weight_set_default_shape(set), inputs, 1, lanes, &bytes)))
             bytes = SIZE_MAX;
         if (bytes <= budget_bytes)
             continue;

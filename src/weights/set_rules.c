@@ -42,22 +42,25 @@ static bool read_rule(struct rule_files *files, struct set_rules *rules, enum ru
     return rules_read(&r, rule, &reading, error) && json_finish(&r, error);
 }
 
-/* Rules that do not go together, with each other or with those of a layer. */
-static bool check_together(const struct set_rules *rules, const struct model_source *source, struct error *error)
+/* Rules that do not go together, with each other or with those of a layer. position_named: the entry's own. */
+static bool check_together(const struct set_rules *rules, const struct model_source *source, bool position_named,
+                           struct error *error)
 {
-    const enum low_rank_kind low_rank = rules->rules.low_rank.kind;
-    if (source && low_rank == LOW_RANK_SVD)
-        return error_set_at(error, ERROR_INVALID, "/low_rank/kind",
-                            "svd lowers the rank of a single layer's projections: it goes with the sources numpy and "
-                            "safetensors");
+    const char *low_rank = low_rank_name(rules->rules.low_rank.kind);
     const struct rules_defaults defaults = {.model = source ? &source->shape : NULL};
-    const char *against = rules_conflict(&rules->rules, rules->defaults.causal, false, &defaults);
+    enum position_kind position;
+    const char *against = rules_conflict(&rules->rules, rules->defaults.causal, false, &defaults, &position);
     if (!against)
         return true;
-    const bool is_position = strcmp(against, "position") == 0;
-    return error_set_at(error, ERROR_INVALID, "/low_rank", "%s does not go with %s%s%s: leave one of them out",
-                        low_rank_name(low_rank), against, is_position ? " " : "",
-                        is_position ? position_name(rules->rules.position.kind) : "");
+    if (strcmp(against, "position") != 0)
+        return error_set_at(error, ERROR_INVALID, "/low_rank", "%s does not go with %s: leave one of them out",
+                            low_rank, against);
+    if (source && !position_named && position == source->position.kind)
+        return error_set_at(error, ERROR_INVALID, "/low_rank",
+                            "%s does not go with position %s, which is this model's own: leave low_rank out", low_rank,
+                            position_name(position));
+    return error_set_at(error, ERROR_INVALID, "/low_rank", "%s does not go with position %s: leave one of them out",
+                        low_rank, position_name(position));
 }
 
 /* The entry's rules, in place of the source's own. */
@@ -75,7 +78,8 @@ static bool read_rules(struct rule_files *files, const struct attention_shape *s
         rules->rules.position_given = asked.named & RULE_POSITION;
         rules->rules.pattern_given = asked.named & RULE_PATTERN;
     }
-    return rules_check(&asked, asked.named, shape, &rules->rules, error) && check_together(rules, source, error);
+    return rules_check(&asked, asked.named, shape, &rules->rules, error) &&
+           check_together(rules, source, asked.named & RULE_POSITION, error);
 }
 
 static bool keep_texts(struct set_rules *rules, const struct weights_config *config, struct error *error)

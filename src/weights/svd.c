@@ -1,12 +1,14 @@
-/* Cuts a layer's tensors into heads, approximates each, and puts the factors together to another layer's tensors. One
- * thread. */
+/* Cuts a layer's tensors into heads, approximates each, and puts the factors together to another layer's tensors.
+ * Entered by one thread, which has others help it: each takes heads and has memory of its own for one. */
 
 #include "weights/svd.h"
 
 #include "base/size.h"
 #include "weights/best_rank.h"
+#include "weights/load_threads.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,6 +40,16 @@ struct layer_tensors svd_layer_describe(const struct attention_shape *made, cons
     return layer_tensors_describe(made, biases);
 }
 
+unsigned svd_layer_own(const struct attention_shape *shape, const struct low_rank_rule *rule)
+{
+    unsigned own = 1U << LAYER_W_Q | 1U << LAYER_W_K;
+    if (rule->values || shape->num_kv_heads < shape->num_heads)
+        own |= 1U << LAYER_W_V;
+    if (rule->values)
+        own |= 1U << LAYER_W_O;
+    return own;
+}
+
 /* What one head's factors are computed in. */
 struct scratch {
     double *left, *right; /* [width][rows] */
@@ -59,15 +71,29 @@ static bool scratch_parts(const struct attention_shape *shape, const struct low_
     return true;
 }
 
-bool svd_layer_scratch(const struct attention_shape *shape, const struct low_rank_rule *rule, size_t *bytes)
+/* More threads than heads would find nothing to do. */
+static unsigned useful_threads(const struct attention_shape *shape, unsigned threads)
 {
-    size_t parts[PARTS], total = 0;
+    return (unsigned)size_min(shape->num_heads, size_min(threads, LOAD_THREADS_MOST));
+}
+
+static bool head_scratch(const struct attention_shape *shape, const struct low_rank_rule *rule, size_t parts[PARTS],
+                         size_t *bytes)
+{
+    size_t total = 0;
     if (!scratch_parts(shape, rule, parts))
         return false;
     for (size_t i = 0; i < PARTS; i++)
         if (!size_add(total, parts[i], &total))
             return false;
     return tensor_bytes(&total, 1, sizeof(double), bytes);
+}
+
+bool svd_layer_scratch(const struct attention_shape *shape, const struct low_rank_rule *rule, unsigned threads,
+                       size_t *bytes)
+{
+    size_t parts[PARTS], head;
+    return head_scratch(shape, rule, parts, &head) && size_multiply(head, useful_threads(shape, threads), bytes);
 }
 
 /* Columns `first` and on of a matrix, with the bias as one more row where there is one. */
@@ -164,30 +190,54 @@ static bool check_finite(const struct layer_tensors *tensors, struct error *erro
     return true;
 }
 
+/* A layer on its way. */
+struct making {
+    const struct attention_shape *shape;
+    const struct low_rank_rule *rule;
+    const struct layer_tensor *from, *to;
+    size_t parts[PARTS], bytes; /* of a thread's scratch: doubles of each part, and bytes of all */
+    atomic_size_t next;
+    atomic_bool failed; /* memory ran out */
+};
+
+static void *make_heads(void *argument)
+{
+    struct making *m = argument;
+    double *memory = malloc(m->bytes);
+    if (!memory) {
+        atomic_store(&m->failed, true);
+        return NULL;
+    }
+    struct scratch s;
+    double **const arrays[PARTS] = {&s.left, &s.right, &s.left_factor, &s.right_factor, &s.inner};
+    for (size_t i = 0, at = 0; i < PARTS; at += m->parts[i++])
+        *arrays[i] = memory + at;
+    for (size_t head; (head = atomic_fetch_add(&m->next, 1)) < m->shape->num_heads && !atomic_load(&m->failed);) {
+        make_scores(m->shape, m->from, m->to, head, m->rule->rank, &s);
+        if (m->rule->values)
+            make_values(m->shape, m->from, m->to, head, m->rule->rank, &s);
+    }
+    free(memory);
+    return NULL;
+}
+
 bool svd_layer_make(const struct attention_shape *shape, const struct layer_tensors *tensors,
-                    const struct low_rank_rule *rule, struct attention_shape *made, struct layer_tensors *made_tensors,
-                    struct error *error)
+                    const struct low_rank_rule *rule, unsigned threads, struct attention_shape *made,
+                    struct layer_tensors *made_tensors, struct error *error)
 {
     struct attention_shape new_shape;
     if (!svd_layer_shape(shape, rule, &new_shape, error))
         return false;
     struct layer_tensors new = svd_layer_describe(&new_shape, tensors);
-    size_t parts[PARTS], bytes;
-    double *memory = NULL;
-    if (!scratch_parts(shape, rule, parts) || !svd_layer_scratch(shape, rule, &bytes) || !(memory = malloc(bytes))) {
-        error_out_of_memory(error);
-        goto fail;
-    }
+    struct making making = {.shape = shape, .rule = rule, .from = tensors->items, .to = new.items};
+    if (!head_scratch(shape, rule, making.parts, &making.bytes))
+        return error_out_of_memory(error);
     if (!layer_tensors_allocate(&new, error))
         goto fail;
-    struct scratch s;
-    double **const arrays[PARTS] = {&s.left, &s.right, &s.left_factor, &s.right_factor, &s.inner};
-    for (size_t i = 0, at = 0; i < PARTS; at += parts[i++])
-        *arrays[i] = memory + at;
-    for (size_t head = 0; head < shape->num_heads; head++) {
-        make_scores(shape, tensors->items, new.items, head, rule->rank, &s);
-        if (rule->values)
-            make_values(shape, tensors->items, new.items, head, rule->rank, &s);
+    load_threads_run(useful_threads(shape, threads), make_heads, &making);
+    if (making.failed) {
+        error_out_of_memory(error);
+        goto fail;
     }
     if (!rule->values)
         copy_values(shape, tensors->items, new.items);
@@ -195,12 +245,10 @@ bool svd_layer_make(const struct attention_shape *shape, const struct layer_tens
         memcpy(new.items[LAYER_B_O].data, tensors->items[LAYER_B_O].data, shape->d_model * sizeof(float));
     if (!check_finite(&new, error))
         goto fail;
-    free(memory);
     *made = new_shape;
     *made_tensors = new;
     return true;
 fail:
-    free(memory);
     layer_tensors_free(&new);
     return false;
 }

@@ -18,13 +18,18 @@ bool svd_layer_shape(const struct attention_shape *shape, const struct low_rank_
 /* The extents of its tensors, where the layer's own biases are those in `tensors`. Nothing is allocated. */
 struct layer_tensors svd_layer_describe(const struct attention_shape *made, const struct layer_tensors *tensors);
 
-/* Makes it, in float64; made_tensors are to be freed with layer_tensors_free. ERROR_INVALID as above,
- * ERROR_NOT_FINITE when a factor leaves float32, ERROR_OUT_OF_MEMORY. */
+/* Its matrices that are not those of the layer itself, as bits 1 << LAYER_W_Q to 1 << LAYER_W_O; a bias goes with its
+ * matrix. */
+unsigned svd_layer_own(const struct attention_shape *shape, const struct low_rank_rule *rule);
+
+/* Makes it, in float64, with up to `threads` threads, the caller among them; made_tensors are to be freed with
+ * layer_tensors_free. ERROR_INVALID as above, ERROR_NOT_FINITE when a factor leaves float32, ERROR_OUT_OF_MEMORY. */
 bool svd_layer_make(const struct attention_shape *shape, const struct layer_tensors *tensors,
-                    const struct low_rank_rule *rule, struct attention_shape *made, struct layer_tensors *made_tensors,
-                    struct error *error);
+                    const struct low_rank_rule *rule, unsigned threads, struct attention_shape *made,
+                    struct layer_tensors *made_tensors, struct error *error);
 
 /* Bytes of scratch that svd_layer_make takes beside the tensors it makes. False on overflow. */
-bool svd_layer_scratch(const struct attention_shape *shape, const struct low_rank_rule *rule, size_t *bytes);
+bool svd_layer_scratch(const struct attention_shape *shape, const struct low_rank_rule *rule, unsigned threads,
+                       size_t *bytes);
 
 #endif

@@ -8,6 +8,7 @@
 #include "weights/digest.h"
 #include "weights/layer_shape.h"
 #include "weights/layer_tensors.h"
+#include "weights/load_threads.h"
 #include "weights/model_set.h"
 #include "weights/numpy_source.h"
 #include "weights/safetensors_source.h"
@@ -117,7 +118,7 @@ static bool pack_svd(struct weight_set *set, const struct layer_tensors *tensors
     struct layer_tensors made;
     if (set->rules.rules.low_rank.kind != LOW_RANK_SVD)
         return true;
-    if (!svd_layer_make(&set->shape, tensors, &set->rules.rules.low_rank, &shape, &made, error))
+    if (!svd_layer_make(&set->shape, tensors, &set->rules.rules.low_rank, load_threads(), &shape, &made, error))
         return false;
     set->svd_layers = pack(&shape, &made, error);
     layer_tensors_free(&made);
@@ -194,7 +195,7 @@ static bool svd_need(const struct attention_shape *shape, const struct layer_ten
         return false;
     const struct layer_tensors lower = svd_layer_describe(&made, tensors);
     return (size_multiply(layer_tensors_count(&lower), sizeof(float), bytes) &&
-            svd_layer_scratch(shape, rule, scratch)) ||
+            svd_layer_scratch(shape, rule, load_threads(), scratch)) ||
            error_out_of_memory(error);
 }
 
@@ -240,6 +241,18 @@ struct weight_set *weight_set_hold(struct weight_set *set)
     return set;
 }
 
+const struct model *weight_set_model_under(const struct weight_set *set, const struct attention_rules *rules)
+{
+    return rules && rules->low_rank.kind == LOW_RANK_SVD ? set->svd_model : set->model;
+}
+
+const struct attention_shape *weight_set_default_shape(const struct weight_set *set)
+{
+    const struct attention_layer *layer = weight_set_layer(set, set->rules.defaults.rules);
+    const struct model *model = weight_set_model_under(set, set->rules.defaults.rules);
+    return model ? &model_shape_of(model)->attention : attention_layer_shape(layer);
+}
+
 static void free_layers(struct attention_layer **layers, size_t count)
 {
     for (size_t i = 0; layers && i < count; i++)
@@ -253,6 +266,7 @@ void weight_set_free(struct weight_set *set)
         return;
     free_layers(set->layers, set->num_layers);
     free_layers(set->svd_layers, set->num_layers);
+    model_free(set->svd_model);
     model_free(set->model);
     free(set->unused);
     set_rules_free(&set->rules);

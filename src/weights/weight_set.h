@@ -26,6 +26,7 @@ struct weight_set {
     struct attention_layer **layers; /* [1] when ready; NULL: it is a model */
     struct attention_layer **svd_layers; /* [1], the same of lower rank; NULL: its rules do not say so */
     struct model *model;                 /* NULL: it is a bare layer */
+    struct model *svd_model;             /* the same of lower rank, over it; NULL: its rules do not say so */
     char *unused;                        /* names of the tensors of its files that it has no use for; NULL: none */
     size_t num_layers;
     struct attention_shape shape; /* of each layer */
@@ -52,7 +53,7 @@ struct weight_set_need {
 };
 bool weight_set_need(const struct weights_config *config, struct weight_set_need *need, struct error *error);
 
-/* The shape of its model; NULL: it is a bare layer. */
+/* The shape of its model, without rules; NULL: it is a bare layer. */
 static inline const struct model_shape *weight_set_model(const struct weight_set *set)
 {
     return set->rules.defaults.model;
@@ -61,7 +62,9 @@ static inline const struct model_shape *weight_set_model(const struct weight_set
 /* What its numbers take in memory. */
 static inline size_t weight_set_bytes(const struct weight_set *set)
 {
-    return set->model ? model_bytes(set->model) : set->parameters * sizeof(float);
+    if (!set->model)
+        return set->parameters * sizeof(float);
+    return model_bytes(set->model) + (set->svd_model ? model_bytes(set->svd_model) : 0);
 }
 
 /* How they are held: "f32", "bf16". */
@@ -73,6 +76,12 @@ static inline const char *weight_set_dtype(const struct weight_set *set)
 /* Of a set that is a bare layer: the one that computes under these rules (NULL: none); without any it is the one that
  * full attention has. NULL for a model. */
 const struct attention_layer *weight_set_layer(const struct weight_set *set, const struct attention_rules *rules);
+
+/* The same of a set that is a model; NULL for a bare layer. Both have one shape but for their attention. */
+const struct model *weight_set_model_under(const struct weight_set *set, const struct attention_rules *rules);
+
+/* Of each layer where a request says nothing: with low_rank svd not that of the weights, `shape`. */
+const struct attention_shape *weight_set_default_shape(const struct weight_set *set);
 
 /* One more holder; each ends with weight_set_free. */
 struct weight_set *weight_set_hold(struct weight_set *set);

@@ -164,7 +164,7 @@ static void check_layer(const struct attention_shape *shape, const struct layer_
             struct attention_shape made;
             struct layer_tensors new;
             struct error error;
-            ck_assert_msg(svd_layer_make(shape, tensors, &rule, &made, &new, &error), "%s", error.message);
+            ck_assert_msg(svd_layer_make(shape, tensors, &rule, 2, &made, &new, &error), "%s", error.message);
             ck_assert_uint_eq(made.d_model, shape->d_model);
             ck_assert_uint_eq(made.num_heads, shape->num_heads);
             ck_assert_uint_eq(made.num_kv_heads, shape->num_heads);
@@ -206,7 +206,7 @@ START_TEST(missing_ranks_are_zero)
     struct attention_shape made;
     struct layer_tensors new;
     struct error error;
-    ck_assert(svd_layer_make(shape, &tensors, &rule, &made, &new, &error));
+    ck_assert(svd_layer_make(shape, &tensors, &rule, 2, &made, &new, &error));
     for (size_t i = 0; i < layer_tensors_count(&new); i++)
         ck_assert(new.memory[i] == 0);
     layer_tensors_free(&new);
@@ -254,7 +254,7 @@ START_TEST(the_full_rank_changes_nothing)
         struct attention_shape made;
         struct layer_tensors new;
         struct error error;
-        ck_assert(svd_layer_make(shape, &tensors, &rule, &made, &new, &error));
+        ck_assert(svd_layer_make(shape, &tensors, &rule, 2, &made, &new, &error));
         struct forward_result low = forward_of(&made, &new, &input);
         expect_close("output", low.output, plain.output, 2 * 7 * shape->d_model, false);
         expect_close("attention", low.attention, plain.attention, 2 * shape->num_heads * 7 * 7, false);
@@ -274,7 +274,7 @@ START_TEST(what_cannot_be_made_is_said)
     struct layer_tensors tensors = random_layer(&shapes[0], 0, 70), new = {0};
     struct error error;
     struct low_rank_rule rule = {.kind = LOW_RANK_SVD, .rank = 5};
-    ck_assert(!svd_layer_make(&shapes[0], &tensors, &rule, &made, &new, &error));
+    ck_assert(!svd_layer_make(&shapes[0], &tensors, &rule, 2, &made, &new, &error));
     ck_assert_int_eq(error.code, ERROR_INVALID);
     ck_assert_str_eq(error.pointer, "/low_rank/rank");
     ck_assert_str_eq(error.message, "rank is 5, expected 1 to d_k, which is 4 here");
@@ -289,7 +289,7 @@ START_TEST(what_cannot_be_made_is_said)
 
     for (size_t i = 0; i < layer_tensors_count(&tensors); i++)
         tensors.memory[i] = FLT_MAX;
-    ck_assert(!svd_layer_make(&shapes[0], &tensors, &rule, &made, &new, &error));
+    ck_assert(!svd_layer_make(&shapes[0], &tensors, &rule, 2, &made, &new, &error));
     ck_assert_int_eq(error.code, ERROR_NOT_FINITE);
     ck_assert_str_eq(error.pointer, "/low_rank");
     ck_assert_ptr_null(new.memory);
