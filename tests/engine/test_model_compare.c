@@ -120,10 +120,11 @@ static struct approximation run_compared(const struct scene *s, const struct par
     struct guarded memory;
     struct error error;
     size_t bytes;
-    ck_assert(model_compare_bytes(&s->m.shape, &s->c.input, parallel->lanes, &bytes));
+    ck_assert(model_compare_bytes(&s->m.shape, &s->m.shape, &s->c.input, parallel->lanes, &bytes));
     guarded_open(&memory, bytes);
-    ck_assert_msg(model_run_compared(s->m.model, &s->c.input, &result, parallel, &memory.arena, &found, &error), "%s",
-                  error.message);
+    ck_assert_msg(
+        model_run_compared(s->m.model, s->m.model, &s->c.input, &result, parallel, &memory.arena, &found, &error), "%s",
+        error.message);
     guarded_close(&memory);
     answer->fully_masked_rows = result.fully_masked_rows;
     return found;
@@ -186,8 +187,8 @@ START_TEST(nothing_returned)
     struct forward_result nothing = {.n_maps = s.c.n_maps, .n_layers = s.m.shape.num_layers};
     struct approximation again;
     struct arena arena = {0};
-    ck_assert(model_compare_bytes(&s.m.shape, &s.c.input, 1, &bytes) && arena_reserve(&arena, bytes));
-    ck_assert(model_run_compared(s.m.model, &s.c.input, &nothing, &parallel_serial, &arena, &again, &error));
+    ck_assert(model_compare_bytes(&s.m.shape, &s.m.shape, &s.c.input, 1, &bytes) && arena_reserve(&arena, bytes));
+    ck_assert(model_run_compared(s.m.model, s.m.model, &s.c.input, &nothing, &parallel_serial, &arena, &again, &error));
     ck_assert(memcmp(&found, &again, sizeof found) == 0);
     ck_assert_uint_eq(nothing.fully_masked_rows, answer.fully_masked_rows);
     arena_free(&arena);
@@ -207,11 +208,12 @@ START_TEST(too_small)
     struct model_answer answer = model_answer_create(&s.m, &s.c);
     struct forward_result result = model_answer_result(&s.m, &s.c, &answer);
     struct approximation found = {.pairs = -1};
-    ck_assert(model_compare_bytes(&s.m.shape, &s.c.input, 1, &bytes));
+    ck_assert(model_compare_bytes(&s.m.shape, &s.m.shape, &s.c.input, 1, &bytes));
     for (size_t part = 0; part < 4; part++) {
         struct guarded memory;
         guarded_open(&memory, bytes * part / 4 / ARENA_ALIGNMENT * ARENA_ALIGNMENT);
-        ck_assert(!model_run_compared(s.m.model, &s.c.input, &result, &parallel_serial, &memory.arena, &found, &error));
+        ck_assert(!model_run_compared(s.m.model, s.m.model, &s.c.input, &result, &parallel_serial, &memory.arena,
+                                      &found, &error));
         ck_assert_int_eq(error.code, ERROR_OUT_OF_MEMORY);
         guarded_close(&memory);
     }
@@ -230,7 +232,7 @@ START_TEST(cancelled)
         size_t bytes, asked = 1;
         scene_open(&s, seed);
         struct model_answer answer = model_answer_create(&s.m, &s.c);
-        ck_assert(model_compare_bytes(&s.m.shape, &s.c.input, 2, &bytes));
+        ck_assert(model_compare_bytes(&s.m.shape, &s.m.shape, &s.c.input, 2, &bytes));
         for (size_t after = SIZE_MAX, step = 0; step == 0 || after < asked; after = step * asked / 20, step++) {
             struct forward_result result = model_answer_result(&s.m, &s.c, &answer);
             struct approximation found;
@@ -240,7 +242,7 @@ START_TEST(cancelled)
             lanes.cancel_after = after;
             ck_assert(arena_reserve(&arena, bytes));
             const bool done =
-                model_run_compared(s.m.model, &s.c.input, &result, &lanes.parallel, &arena, &found, &error);
+                model_run_compared(s.m.model, s.m.model, &s.c.input, &result, &lanes.parallel, &arena, &found, &error);
             ck_assert_int_eq(done, after == SIZE_MAX);
             if (done)
                 asked = lanes.n_asked;

@@ -203,9 +203,9 @@ END_TEST
 /* Whole sets of many layers, with rules of the set and of a layer, tables and all. */
 START_TEST(models)
 {
-    static const struct file_tensor tensors[] = {
-        {"q", "F32", 2, {4, 4}, NULL}, {"k", "F32", 2, {4, 4}, NULL}, {"v", "F32", 2, {4, 4}, NULL},
-        {"o", "F32", 2, {4, 4}, NULL}, {"R", "F32", 2, {3, 2}, NULL}, {"unused", "F32", 1, {4, 0}, NULL}};
+    static const struct file_tensor tensors[] = {{"q", "F32", 2, {4, 4}, NULL}, {"k", "F32", 2, {4, 4}, NULL},
+                                                 {"v", "F32", 2, {4, 4}, NULL}, {"o", "F32", 2, {4, 4}, NULL},
+                                                 {"R", "F32", 2, {3, 2}, NULL}, {"unused", "F32", 1, {4, 0}, NULL}};
     char name[] = "set",
          layer[] = "{\"tensors\":{\"W_Q\":\"q\",\"W_K\":\"k\",\"W_V\":\"v\",\"W_O\":\"o\"},"
                    "\"pattern\":{\"kind\":\"block\",\"size\":2,\"global\":[1]}}",
@@ -222,7 +222,11 @@ START_TEST(models)
                                     .layer = {layer, sizeof layer - 1, 1},
                                     .layers = {layers, sizeof layers - 1, 1},
                                     .position = {position, sizeof position - 1, 1}};
-    ck_assert_uint_gt(load_failing(&config), 40);
+    const size_t count = load_failing(&config);
+    ck_assert_uint_gt(count, 40);
+    char svd[] = "{\"kind\":\"svd\",\"rank\":1}";
+    config.low_rank = (struct weights_text){svd, sizeof svd - 1, 1};
+    ck_assert_uint_gt(load_failing(&config), count + 5);
     free(config.path);
     config = (struct weights_config){.name = name, .source = WEIGHTS_HUGGINGFACE, .path = golden_model_path("t5")};
     ck_assert_uint_gt(load_failing(&config), 40);

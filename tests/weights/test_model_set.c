@@ -272,6 +272,31 @@ START_TEST(needs)
 }
 END_TEST
 
+/* Of lower rank beside the model itself, in the memory it says; whose rule is part of the digest. */
+START_TEST(of_lower_rank)
+{
+    static const struct attention_rules svd = {.low_rank = {.kind = LOW_RANK_SVD}}, none;
+    struct weight_set_need need;
+    struct error error;
+    char plain[WEIGHT_SET_DIGEST_BYTES], one[WEIGHT_SET_DIGEST_BYTES];
+    digest_of(PLAIN, plain);
+    digest_of(PLAIN ",\"low_rank\":{\"kind\":\"svd\",\"rank\":1}", one);
+    ck_assert_str_ne(one, plain);
+    const struct weight_set *set = loaded(PLAIN ",\"low_rank\":{\"kind\":\"svd\",\"rank\":1,\"values\":true}");
+    ck_assert_str_ne(set->digest, plain);
+    ck_assert_str_ne(set->digest, one);
+    ck_assert_ptr_eq(weight_set_model_under(set, NULL), set->model);
+    ck_assert_ptr_eq(weight_set_model_under(set, &none), set->model);
+    ck_assert_ptr_eq(weight_set_model_under(set, &svd), set->svd_model);
+    ck_assert_uint_eq(weight_set_default_shape(set)->d_v, 1);
+    ck_assert_uint_eq(set->shape.d_v, 2);
+    ck_assert_uint_eq(weight_set_bytes(set), model_bytes(set->model) + model_bytes(set->svd_model));
+    ck_assert_msg(weight_set_need(&config.weights[0], &need, &error), "%s", error.message);
+    ck_assert_uint_eq(need.loaded, weight_set_bytes(set));
+    ck_assert_uint_gt(need.loading, need.loaded);
+}
+END_TEST
+
 static const struct {
     const char *members, *pointer, *words[3];
 } WRONG[] = {
@@ -293,7 +318,16 @@ static const struct {
     {PLAIN ",\"layers\":[{\"position\":{\"kind\":\"sinusoidal\"}},{}]",
      "/weights/0/layers/0/position/kind",
      {"sinusoidal", "before the first layer"}},
-    {PLAIN ",\"low_rank\":{\"kind\":\"svd\",\"rank\":1}", "/weights/0/low_rank/kind", {"svd", "single layer"}},
+    {PLAIN ",\"low_rank\":{\"kind\":\"svd\",\"rank\":3}", "/weights/0/low_rank/rank", {"3", "d_k, 2"}},
+    {PLAIN ",\"low_rank\":{\"kind\":\"svd\",\"rank\":1},\"position\":{\"kind\":\"rope\"}",
+     "/weights/0/low_rank",
+     {"svd", "position rope: leave one"}},
+    {PLAIN ",\"low_rank\":{\"kind\":\"svd\",\"rank\":1},\"layers\":[{},{\"position\":{\"kind\":\"rope\"}}]",
+     "/weights/0/low_rank",
+     {"svd", "position rope: leave one"}},
+    {PLAIN ",\"low_rank\":{\"kind\":\"nystrom\",\"landmarks\":1},\"layers\":[{},{\"position\":{\"kind\":\"alibi\"}}]",
+     "/weights/0/low_rank",
+     {"nystrom", "position alibi"}},
     {PLAIN ",\"low_rank\":{\"kind\":\"nystrom\",\"landmarks\":1},\"layers\":[{},{\"causal\":true}]",
      "/weights/0/low_rank",
      {"nystrom", "causal"}},
@@ -358,6 +392,7 @@ Suite *suite(void)
     tcase_add_test(c, digests);
     tcase_add_test(c, in_bfloat16);
     tcase_add_test(c, needs);
+    tcase_add_test(c, of_lower_rank);
     tcase_add_loop_test(c, wrong, 0, sizeof WRONG / sizeof *WRONG);
     tcase_add_test(c, wrong_flag);
     suite_add_tcase(s, c);
