@@ -103,6 +103,34 @@ def reloads(server, folder, served):
     expect("forgotten", forward(server, **keeps)[0], 422)
 
 
+def lower_rank(server, folder, served):
+    """A folder whose heads' rank is lowered: how it is described, the original for who asks, another rank's model after a reload."""
+    rule = {"kind": "svd", "rank": 3, "values": True}
+    described = said(server.request("GET", "/v1/weights/low"))
+    expect("described", [described.get(fact) for fact in ("low_rank", "d_k", "d_v", "num_layers")], [rule, 8, 8, 2])
+    outputs = {tensor["name"]: tensor["shape"] for tensor in said(server.request("GET", "/v2/models/low"))["outputs"]}
+    expect("listed", [outputs[name] for name in ("heads", "query", "attention")], [[-1, 2, 4, -1, 3], [-1, 2, 4, -1, 3], [-1, 2, 4, -1, -1]])
+    ids = {"name": "input_ids", "shape": [1, 4], "datatype": "INT64", "data": [5, 6, 7, 8]}
+    answer = server.post("/v2/models/low/infer", {"inputs": [ids], "outputs": [{"name": "heads"}, {"name": "output"}]})
+    expect("inferred", [tensor["shape"] for tensor in said(answer)["outputs"]], [[1, 2, 4, 4, 3], [1, 4, 32]])
+    asked = {"input_ids": [[5, 6, 7, 8]], "return": ["output", "heads", "hidden_states"]}
+    original = forward(server, weights="m", **asked)[1]
+    lower, full = (forward(server, weights="low", **asked, **rules)[1] for rules in ({}, {"low_rank": None}))
+    expect("shapes", [answer["shapes"]["heads"][-1] for answer in (original, lower, full)], [8, 3, 8])
+    expect("the original", [full[name] == original[name] for name in asked["return"]], [True] * 3)
+    expect("another output", lower["output"] != original["output"], True)
+    expect("asked for svd", forward(server, weights="low", **asked, low_rank=rule)[1]["pointer"], "/low_rank/kind")
+    for name, status in (("gpt2", 200), ("llama", 422)):
+        shutil.rmtree(served)
+        shutil.copytree(folder(name), served)
+        loaded = server.request("POST", "/v1/weights/low/reload", b"", TOKEN)
+        expect(name, loaded.status, status)
+    expect("rope", (said(loaded)["pointer"], "position rope" in said(loaded)["detail"]), ("/low_rank", True))
+    expect("still served", forward(server, weights="low", **asked)[1]["shapes"]["heads"], [1, 3, 4, 4, 3])
+    shutil.rmtree(served)
+    shutil.copytree(folder("gpt2"), served)
+
+
 def main():
     binary, golden = sys.argv[1], os.path.abspath(os.path.join(sys.argv[2], "models", "tiny"))
 
@@ -114,12 +142,16 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         served = os.path.join(scratch, "model")
         shutil.copytree(folder("bert"), served)
+        shutil.copytree(folder("bert"), served + "-low")
         with open(os.path.join(scratch, "token"), "w") as file:
             file.write("secret")
         with open(os.path.join(scratch, "attnd.json"), "w") as file:
-            json.dump({"admin": {"token_file": "token"}, "weights": [{"name": "m", "source": "huggingface", "path": "model"}]}, file)
+            json.dump({"admin": {"token_file": "token"}, "weights": [{"name": "m", "source": "huggingface", "path": "model"},
+                                                                            {"name": "low", "source": "huggingface", "path": "model-low",
+                                                                             "low_rank": {"kind": "svd", "rank": 3, "values": True}}]}, file)
         with Attnd(binary, ["--config", os.path.join(scratch, "attnd.json")]) as server:
             inference_protocol(server)
+            lower_rank(server, folder, served + "-low")
             reloads(server, folder, served)
     print("two ways to serve folders, four wrong ones, and what comes of changing files")
 
