@@ -13,8 +13,13 @@
 enum { D = 20, LAYERS = 2, HEADS = 4, D_K = 6, D_V = 5 };
 
 static const struct layer_shape layers[LAYERS] = {
-    {.bias_q = true, .bias_k = true, .bias_v = true, .bias_o = true, .scale = 0.4f, .ffn = {FFN_GELU, 24, true}},
-    {.bias_k = true, .scale = 0.5f, .ffn = {FFN_SWIGLU, 24}},
+    {.bias_q = true,
+     .bias_k = true,
+     .bias_v = true,
+     .bias_o = true,
+     .scale = 0.4f,
+     .ffn = {.kind = FFN_GELU, .d_ff = 24, .bias_1 = true}},
+    {.bias_k = true, .scale = 0.5f, .ffn = {.kind = FFN_SWIGLU, .d_ff = 24}},
 };
 
 static struct model_shape shape_of(size_t num_kv_heads, enum precision precision)
@@ -175,8 +180,7 @@ START_TEST(faults)
     ck_assert_str_eq(error.pointer, "/low_rank/rank");
     ck_assert(!model_svd_need(&shape, &rule, 1, &bytes, &scratch, &error));
 
-    /* A factor that leaves float32 is found, and its layer is named: half of the product's size is on either side, and
-     * only values near the end of float32 have products so large. */
+    /* A factor that leaves float32 is found, and its layer is named. */
     float huge[D * HEADS * D_V], small[D * HEADS * D_V] = {0};
     for (size_t i = 0; i < D * HEADS * D_V; i++)
         huge[i] = 3e38f;
