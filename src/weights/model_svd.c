@@ -43,10 +43,8 @@ static bool make_layer(const struct model *model, size_t n, const struct low_ran
             model_get(model, (struct tensor_slot){n, kind}, tensors.items[kind].data);
     const bool done = svd_layer_make(&shape->attention, &tensors, rule, threads, &lower_shape, &lower, error);
     layer_tensors_free(&tensors);
-    if (!done) {
-        const struct error told = *error;
-        return error_set_at(error, told.code, told.has_pointer ? told.pointer : NULL, "layer %zu: %s", n, told.message);
-    }
+    if (!done)
+        return error_precede(error, "layer %zu: ", n);
     put_layer(made, n, svd_layer_own(&shape->attention, rule), &lower);
     layer_tensors_free(&lower);
     return true;
