@@ -43,7 +43,8 @@ static bool read_type(struct json_reader *r, enum huggingface_type *type, struct
     return json_error(r, error, ERROR_INVALID,
                       "the model_type \"%s\" is not implemented; known are "
 #define TYPE_WORDS(code, name, prefix) name ", "
-                      HUGGINGFACE_TYPES(TYPE_WORDS) "and no other",
+                      HUGGINGFACE_TYPES(TYPE_WORDS) "and no other; layers of the common kinds can be written "
+                                                    "out instead (source blocks, docs/CONFIGURATION.md)",
 #undef TYPE_WORDS
                       shown);
 }

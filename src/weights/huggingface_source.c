@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "weights/file_fault.h"
 #include "weights/huggingface_build.h"
+#include "weights/model_folder.h"
 
 #include <errno.h>
 #include <math.h>
@@ -25,6 +26,8 @@ static bool read_config(const char *folder, struct huggingface_config *config, s
     bool done = false;
     if (failed == ENOMEM) {
         error_out_of_memory(error);
+    } else if (failed == ENOENT) {
+        model_folder_without_config(folder, error);
     } else if (failed) {
         error_set(error, ERROR_IO, "it cannot be read: %s", strerror(failed));
         file_fault(HUGGINGFACE_CONFIG_NAME, error);

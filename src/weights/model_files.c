@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/nearest.h"
 #include "weights/file_fault.h"
+#include "weights/model_folder.h"
 #include "weights/safetensors_index.h"
 
 #include <errno.h>
@@ -11,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-#define ONE_NAME "model.safetensors"
 
 /* As a header's: no real index is near it. */
 #define MOST_INDEX_BYTES ((size_t)64 << 20)
@@ -150,20 +149,8 @@ bool model_files_is_folder(const char *folder, struct error *error)
         return error_set_at(error, ERROR_IO, "/path", "it cannot be opened: %s", strerror(errno));
     if (!S_ISDIR(status.st_mode))
         return error_set_at(error, ERROR_IO, "/path",
-                            "expected a folder with config.json and " ONE_NAME ", found a file");
+                            "expected a folder with config.json and " MODEL_FILE_NAME ", found a file");
     return true;
-}
-
-/* Neither file is there: says so, and what is there instead. */
-static bool no_files(const char *folder, struct error *error)
-{
-    struct stat status;
-    char *other = path_in(folder, "pytorch_model.bin");
-    const bool pickled = other && stat(other, &status) == 0;
-    free(other);
-    return error_set_at(error, ERROR_IO, "/path",
-                        "the folder has neither " ONE_NAME " nor " SAFETENSORS_INDEX_NAME "%s",
-                        pickled ? "; its pytorch_model.bin is not read: save the model again as safetensors" : "");
 }
 
 bool model_files_open_folder(const char *folder, struct model_files *files, struct error *error)
@@ -172,7 +159,7 @@ bool model_files_open_folder(const char *folder, struct model_files *files, stru
     struct text text = {0};
     struct stat status;
     bool done = false;
-    char *one = path_in(folder, ONE_NAME), *index = path_in(folder, SAFETENSORS_INDEX_NAME);
+    char *one = path_in(folder, MODEL_FILE_NAME), *index = path_in(folder, SAFETENSORS_INDEX_NAME);
     int failed;
     if (!one || !index) {
         error_out_of_memory(error);
@@ -182,13 +169,13 @@ bool model_files_open_folder(const char *folder, struct model_files *files, stru
         goto fail;
     if (stat(one, &status) == 0 || errno != ENOENT) {
         done = allocate(&opened, 1, error) &&
-               (open_next(&opened, strdup(one), ONE_NAME, error) || file_fault(ONE_NAME, error)) &&
+               (open_next(&opened, strdup(one), MODEL_FILE_NAME, error) || file_fault(MODEL_FILE_NAME, error)) &&
                list_tensors(&opened, error);
         goto fail;
     }
     failed = file_read(index, MOST_INDEX_BYTES, &text);
     if (failed == ENOENT) {
-        no_files(folder, error);
+        model_folder_without_weights(folder, error);
     } else if (failed == ENOMEM) {
         error_out_of_memory(error);
     } else if (failed) {

@@ -10,6 +10,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Of a model that is one file. */
+#define MODEL_FILE_NAME "model.safetensors"
+
 struct model_tensor {
     const struct safetensors_entry *entry;
     size_t file; /* of model_files.files */

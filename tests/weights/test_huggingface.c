@@ -350,7 +350,7 @@ static const struct bad {
     {"gpt2", {{CONFIG, NULL, "[]"}}, {CONFIG ":1", "expected an object, got an array"}},
     {"gpt2", {{CONFIG, NULL, "{\"model_type\": \"gpt2\"} x"}}, {CONFIG ":1", "the end of the text"}},
     {"gpt2", {{CONFIG, NULL, "{\"model_type\": \"gpt2\", \"n_embd\": NaN}"}}, {CONFIG ":1", "/n_embd"}},
-    {"gpt2", {{CONFIG, NULL, NULL}}, {CONFIG ": it cannot be read: No such file"}},
+    {"gpt2", {{CONFIG, NULL, NULL}}, {"the folder has no " CONFIG, "expected a Hugging Face model's folder"}},
     {"bert", CHANGE("\"model_type\"", "\"hidden_size\": 32, \"model_type\""), {CONFIG ":", "hidden_size", "twice"}},
     {"bert", CHANGE("\"model_type\"", "\"quantization_config\": {\"bits\": 4}, \"model_type\""),
      {CONFIG ":", "/quantization_config", "not implemented"}},
