@@ -70,10 +70,10 @@ bool forward_answer_bytes(const struct forward_request *request, const struct at
     size_t total = ENVELOPE_BYTES + FORWARD_ANSWER_NAME_BYTES + (request->id ? strlen(request->id) : 0);
     for (size_t i = 0; i < count; i++)
         if (!add_tensor(request, &list[i], &total))
-            return error_set(
-                error, ERROR_TOO_LARGE,
-                "the answer's %s would not fit in any memory; ask for less with return, include_heads or top_k",
-                list[i].name);
+            return error_set(error, ERROR_TOO_LARGE,
+                             "the answer's %s would not fit in any memory; ask for less with return, include_layers, "
+                             "include_heads or top_k",
+                             list[i].name);
     *bytes = total;
     return true;
 }

@@ -50,10 +50,10 @@ bool forward_tensors_bytes(const struct forward_request *request, const struct a
             returned_kept_shape(&list[i], each);
         const size_t number = list[i].kept ? sizeof(uint32_t) + sizeof(float) : sizeof(float);
         if (!tensor_bytes(each, list[i].rank, number, &one) || !size_add(total, one, &total))
-            return error_set(
-                error, ERROR_TOO_LARGE,
-                "the answer's %s would not fit in any memory; ask for less with return, include_heads or top_k",
-                list[i].name);
+            return error_set(error, ERROR_TOO_LARGE,
+                             "the answer's %s would not fit in any memory; ask for less with return, include_layers, "
+                             "include_heads or top_k",
+                             list[i].name);
     }
     *bytes = total;
     return true;

@@ -117,10 +117,10 @@ bool oip_answer_bytes(const struct oip_request *request, const struct attention_
     list_parts(request, list, parts);
     for (size_t i = 0; i < request->n_outputs; i++)
         if (!part_bytes(&parts[i], &one) || !size_add(total, one, &total))
-            return error_set(
-                error, ERROR_TOO_LARGE,
-                "the answer's %s would not fit in any memory; ask for less with outputs, include_heads or top_k",
-                oip_output_name(request->outputs[i].kind));
+            return error_set(error, ERROR_TOO_LARGE,
+                             "the answer's %s would not fit in any memory; ask for less with outputs, include_layers, "
+                             "include_heads or top_k",
+                             oip_output_name(request->outputs[i].kind));
     *bytes = total;
     return true;
 }

@@ -48,7 +48,9 @@ static bool within_limits(struct forward_job *job, struct error *error)
     return forward_job_check_flop(job, error) &&
            form_of(job)->bytes(job->asked, job->shape, &job->input, &job->answer_bytes, error) &&
            forward_job_check_answer(
-               job, true, "ask for less with return, include_heads, top_k or encoding, or raise the setting", error);
+               job, true,
+               "ask for less with return, include_layers, include_heads, top_k or encoding, or raise the setting",
+               error);
 }
 
 /* The results: those that are returned by name, and those that come with what the rules do. */

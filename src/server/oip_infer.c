@@ -45,10 +45,11 @@ static bool within_limits(struct forward_job *job, struct error *error)
     job->raw_answer = oip_answer_is_raw(asked);
     return forward_job_check_flop(job, error) &&
            oip_answer_bytes(asked, job->shape, &job->input, &job->answer_bytes, error) &&
-           forward_job_check_answer(job, true,
-                                    "ask for less with outputs, include_heads or top_k, take them as binary_data, or "
-                                    "raise the setting",
-                                    error);
+           forward_job_check_answer(
+               job, true,
+               "ask for less with outputs, include_layers, include_heads or top_k, take them as binary_data, or "
+               "raise the setting",
+               error);
 }
 
 static size_t compose_bytes(const struct forward_job *job)
