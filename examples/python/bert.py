@@ -47,6 +47,9 @@ def tokens_of(text, ids):
 
 
 def main():
+    if sys.argv[1:2] in (["-h"], ["--help"]):
+        print(__doc__)
+        return 0
     base, text, vocabulary = (*sys.argv[1:], *("http://127.0.0.1:8080", "The cat sat on the mat", VOCABULARY)[len(sys.argv) - 1:])
     with open(vocabulary, encoding="utf-8") as file:
         ids = {token: i for i, token in enumerate(file.read().splitlines())}

@@ -64,6 +64,9 @@ def flat(tensor):
 
 
 def main():
+    if sys.argv[1:2] in (["-h"], ["--help"]):
+        print(__doc__)
+        return 0
     base = (sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:8080").rstrip("/")
     n_tokens, d_model = 4, 64
     tokens = [[math.sin(0.1 * i * (j + 1)) for j in range(d_model)] for i in range(n_tokens)]

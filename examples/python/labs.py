@@ -53,6 +53,9 @@ def similarity_of_heads(base, maps):
 
 
 def main():
+    if sys.argv[1:2] in (["-h"], ["--help"]):
+        print(__doc__)
+        return 0
     base = (sys.argv[1] if len(sys.argv) > 1 else "http://127.0.0.1:8080").rstrip("/")
     try:
         attention_without_projections(base)
