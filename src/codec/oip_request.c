@@ -156,6 +156,22 @@ bool oip_request_decode(const char *body, size_t length, size_t json_length, str
     return false;
 }
 
+/* Of a place in a tensor, "/1/3", only its numbers are told, for `data` may be flat, nested or bytes behind the JSON.
+ */
+static void tell_element(const char *place, struct error *error)
+{
+    char numbers[64];
+    size_t length = 0;
+    for (; *place && length < sizeof numbers - 2; place++) {
+        if (*place != '/')
+            numbers[length++] = *place;
+        else if (length > 0)
+            numbers[length++] = ',';
+    }
+    numbers[length] = '\0';
+    error_precede(error, "element [%s]: ", numbers);
+}
+
 void oip_request_place(const struct oip_request *request, struct error *error)
 {
     const struct request_members members = forward_request_members(NULL);
@@ -168,8 +184,11 @@ void oip_request_place(const struct oip_request *request, struct error *error)
     const size_t i = request_members_find(&members, name);
     if (i == members.count)
         return;
-    if (members.list[i].read_raw)
-        snprintf(error->pointer, sizeof error->pointer, "/inputs/%u%.400s", request->input_at[i], rest);
-    else
+    if (!members.list[i].read_raw) {
         snprintf(error->pointer, sizeof error->pointer, "/parameters/%s%.400s", members.list[i].name, rest);
+        return;
+    }
+    snprintf(error->pointer, sizeof error->pointer, "/inputs/%u", request->input_at[i]);
+    if (*rest)
+        tell_element(rest, error);
 }

@@ -479,6 +479,10 @@ START_TEST(test_places)
     }
     struct oip_request request = {0};
     struct error error;
+    error_set_at(&error, ERROR_INVALID, "/input_ids/1/30", "9 is no token id");
+    oip_request_place(&request, &error);
+    ck_assert_str_eq(error.pointer, "/inputs/0");
+    ck_assert_str_eq(error.message, "element [1,30]: 9 is no token id");
     error_set(&error, ERROR_INVALID, "no place");
     oip_request_place(&request, &error);
     ck_assert(!error.has_pointer);
