@@ -116,7 +116,7 @@ def floats(count, last=0.0):
 
 # The model, what is changed, what must be said.
 FOLDERS = [
-    ("bert", without(CONFIG), [CONFIG, "No such file"]),
+    ("bert", without(CONFIG), [CONFIG, "the folder has no"]),
     ("bert", without(ONE), ["neither " + ONE + " nor " + INDEX]),
     ("bert", shutil.rmtree, ["No such file"]),
     ("bert", text_file(CONFIG, '{"a":\n1,}'), [CONFIG + ":2", "not JSON", "'}'"]),
