@@ -62,11 +62,12 @@ struct head_maps {
     const float *weights; /* [B, num_heads, Tq, Tk]; with layers [B, num_layers, num_heads, Tq, Tk] */
     size_t num_heads;
     size_t num_layers, layer; /* of the weights, and the one that is looked at; num_layers 0: they have no such axis */
-    size_t first_layer;       /* what layer 0 of the weights is called */
-    bool posted;              /* a row of zeros is a row without an allowed key: the same rows in all heads */
-    bool stray;               /* there may be weight on keys that are not allowed: it is ignored */
-    bool renormalize;         /* each row is divided by its sum first */
-    const struct word_lists *words;       /* NULL: no words. Self-attention only */
+    size_t first_layer;       /* what layer 0 of the weights is called; a negative one wraps around (add as size_t) */
+    const struct head_maps *layers; /* NULL, or whose heads these are, one after the other: of the same weights */
+    bool posted;                    /* a row of zeros is a row without an allowed key: the same rows in all heads */
+    bool stray;                     /* there may be weight on keys that are not allowed: it is ignored */
+    bool renormalize;               /* each row is divided by its sum first */
+    const struct word_lists *words; /* NULL: no words. Self-attention only */
     const struct position_lists *exclude; /* keys (words, where there are words); NULL: none */
     const struct parallel *watched; /* whose cancellation is looked at while they are made ready; NULL: nobody's */
 
@@ -83,6 +84,11 @@ struct head_maps {
 /* Which of all rows it is, of all sequences, layers and heads; positions are those of the request. */
 static inline size_t head_maps_row_index(const struct head_maps *maps, size_t sequence, size_t head, size_t position)
 {
+    if (maps->layers) {
+        const size_t heads = maps->layers->num_heads;
+        maps = &maps->layers[head / heads];
+        head %= heads;
+    }
     const size_t layers = maps->num_layers ? maps->num_layers : 1,
                  map = (sequence * layers + maps->layer) * maps->num_heads + head;
     return map * maps->rule->query_length + position;

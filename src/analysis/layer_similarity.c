@@ -42,6 +42,7 @@ static struct head_maps flattened(const struct head_maps *maps, size_t num_layer
     struct head_maps all = maps[0];
     all.num_heads *= num_layers;
     all.num_layers = all.layer = 0;
+    all.layers = maps;
     return all;
 }
 

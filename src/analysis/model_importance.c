@@ -60,12 +60,18 @@ static struct forward_input input_from(const struct forward_input *input, size_t
     return from;
 }
 
-double model_importance_flop(const struct model_shape *shape, const struct forward_input *input)
+static size_t layer_at(const struct measured_layers *layers, size_t place)
+{
+    return layers->include_layers ? layers->include_layers[place] : place;
+}
+
+double model_importance_flop(const struct model_shape *shape, const struct forward_input *input,
+                             const struct measured_layers *layers)
 {
     struct attention_rules rules;
     double flop = 0;
-    for (size_t n = 0; n < shape->num_layers; n++) {
-        const struct forward_input from = input_from(input, n, &rules);
+    for (size_t place = 0; place < layers->n_layers; place++) {
+        const struct forward_input from = input_from(input, layer_at(layers, place), &rules);
         flop += (double)shape->attention.num_heads * model_flop(shape, &from);
     }
     return flop < DBL_MAX ? flop : DBL_MAX;
@@ -201,8 +207,9 @@ static bool measure_layer(struct run *run, size_t n, double y_squares, double *i
 }
 
 bool model_importance_run(const struct model *model, const struct forward_input *input,
-                          const struct forward_result *result, const struct parallel *parallel, struct arena *arena,
-                          struct model_importance *importance, struct error *error)
+                          const struct forward_result *result, const struct measured_layers *layers,
+                          const struct parallel *parallel, struct arena *arena, struct model_importance *importance,
+                          struct error *error)
 {
     const struct model_shape *shape = model_shape_of(model);
     struct run run = {
@@ -220,8 +227,9 @@ bool model_importance_run(const struct model *model, const struct forward_input 
     if (!isfinite(y_squares))
         return error_set(error, ERROR_NOT_FINITE,
                          "the output is not finite: the computation is beyond float32; send smaller inputs");
-    for (size_t n = 0; n < shape->num_layers; n++)
-        if (!measure_layer(&run, n, y_squares, importance->importance + n * shape->attention.num_heads, error))
+    for (size_t place = 0; place < layers->n_layers; place++)
+        if (!measure_layer(&run, layer_at(layers, place), y_squares,
+                           importance->importance + place * shape->attention.num_heads, error))
             return false;
     return true;
 }

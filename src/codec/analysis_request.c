@@ -136,10 +136,12 @@ bool analysis_request_check_maps(const struct analysis_request *request, struct 
                                  .self_attention = extents[1] == extents[2],
                                  .causal = request->forward.causal};
     if (!forward_check_mask(&request->forward.attention_mask, &made, error) ||
-        !forward_check_include_heads(&request->forward, extents[0], error))
+        !forward_check_include_heads(&request->forward, extents[0], error) ||
+        !forward_check_include_layers(&request->forward, maps->rank == 5 ? maps->shape[1] : 1, error))
         return false;
     *rule = made;
-    *extent = (struct maps_extent){maps->rank == 5 ? maps->shape[1] : 0, extents[0]};
+    *extent = (struct maps_extent){maps->rank == 5 ? forward_request_layers(&request->forward, maps->shape[1]) : 0,
+                                   extents[0]};
     return true;
 }
 
@@ -153,11 +155,13 @@ double analysis_request_tolerance(const struct analysis_request *request)
 struct head_maps analysis_request_maps(const struct analysis_request *request, const struct forward_input *rule,
                                        const float *weights, const struct maps_extent *extent)
 {
+    const bool posted = analysis_request_has_maps(request), some = posted && request->forward.include_layers;
     return (struct head_maps){.rule = rule,
                               .weights = weights,
                               .num_heads = extent->num_heads,
-                              .num_layers = extent->num_layers,
-                              .posted = analysis_request_has_maps(request),
+                              .num_layers =
+                                  some && extent->num_layers ? request->attention.shape[1] : extent->num_layers,
+                              .posted = posted,
                               .renormalize = request->renormalize,
                               .words = request->has_words ? &request->words : NULL,
                               .exclude = request->has_exclude ? &request->exclude : NULL};

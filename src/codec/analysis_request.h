@@ -8,8 +8,8 @@
 
 /* What it points to is in the arena that it was decoded into, or in the body. */
 struct analysis_request {
-    struct forward_request forward; /* the computation; of posted maps only attention_mask, causal, include_heads and
-                                       id */
+    struct forward_request forward; /* the computation; of posted maps only attention_mask, causal, include_heads,
+                                       include_layers and id */
     struct tensor attention;        /* rank 0: the forward computes them */
     bool renormalize;               /* with `attention` only */
     bool has_exclude, has_words;
@@ -22,14 +22,15 @@ static inline bool analysis_request_has_maps(const struct analysis_request *requ
     return request->attention.rank > 0;
 }
 
-/* How many maps there are of a sequence. */
+/* How many maps there are of a sequence, without the layers that include_layers leaves out. */
 struct maps_extent {
     size_t num_layers; /* 0: there is no such axis */
     size_t num_heads;  /* of each layer */
 };
 
-/* Checks the shapes of posted maps, [B,L,H,T,T], [B,H,Tq,Tk] or [H,Tq,Tk], of attention_mask and include_heads against
- * each other, and fills *rule and *extent. Square maps are self-attention. The rows are for head_maps_check to look at.
+/* Checks the shapes of posted maps, [B,L,H,T,T], [B,H,Tq,Tk] or [H,Tq,Tk], of attention_mask, include_heads and
+ * include_layers against each other, and fills *rule and *extent. Square maps are self-attention. The rows are for
+ * head_maps_check to look at.
  */
 bool analysis_request_check_maps(const struct analysis_request *request, struct forward_input *rule,
                                  struct maps_extent *extent, struct error *error);
@@ -37,7 +38,8 @@ bool analysis_request_check_maps(const struct analysis_request *request, struct 
 /* What head_maps_check allows to the posted maps, by their format and renormalize. */
 double analysis_request_tolerance(const struct analysis_request *request);
 
-/* The maps to be prepared, of `weights` [B, num_layers, num_heads, Tq, Tk]: those of layer 0. */
+/* The maps to be prepared, of `weights` [B, num_layers, num_heads, Tq, Tk], posted ones with all their layers: those of
+ * layer 0. */
 struct head_maps analysis_request_maps(const struct analysis_request *request, const struct forward_input *rule,
                                        const float *weights, const struct maps_extent *extent);
 

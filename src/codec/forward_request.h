@@ -92,6 +92,29 @@ static inline size_t forward_request_decoded_bytes(size_t bytes)
 /* The member that the request's tokens came as: "input", "query", "input_ids", "inputs_embeds", "pixel_values". */
 const char *forward_request_input(const struct forward_request *request);
 
+/* Layers that include_layers asks for, of so many. */
+static inline size_t forward_request_layers(const struct forward_request *request, size_t num_layers)
+{
+    return request->include_layers ? request->n_include_layers : num_layers;
+}
+
+/* The layer at a place among them. */
+static inline size_t forward_request_layer(const struct forward_request *request, size_t place)
+{
+    return request->include_layers ? request->include_layers[place] : place;
+}
+
+/* The place of a layer among them; SIZE_MAX: it was not asked for. */
+static inline size_t forward_request_layer_place(const struct forward_request *request, size_t layer)
+{
+    size_t place = 0;
+    if (!request->include_layers)
+        return layer;
+    while (place < request->n_include_layers && request->include_layers[place] != layer)
+        place++;
+    return place < request->n_include_layers ? place : SIZE_MAX;
+}
+
 /* Decodes a body, of any form (request_body.h). Exactly one of `input`, `input_ids`, `inputs_embeds`, `pixel_values`
  * and the pair `query`, `key` is there; what needs the weight set's shape is left to forward_request_check.
  *

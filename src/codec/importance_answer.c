@@ -69,7 +69,8 @@ bool importance_answer_encode(const struct importance_request *request, const st
         text_append_format(text, "\"at\":\"%s\",", request->at == IMPORTANCE_AT_MODEL ? "model" : "layer");
     text_append_string(text, "\"heads\":[");
     for (size_t i = 0; i < size_max(found->num_layers, 1) * heads; i++) {
-        analysis_text_begin_head(text, i, found->num_layers ? i / heads : SIZE_MAX, i % heads);
+        analysis_text_begin_head(
+            text, i, found->num_layers ? forward_request_layer(&request->forward, i / heads) : SIZE_MAX, i % heads);
         text_append_string(text, ",\"importance\":");
         analysis_text_number(text, found->importance.importance[i]);
         text_append(text, "}", 1);

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "codec/importance_request.h"
 
-/* The heads that there are: num_layers 0: entries have no layer. */
+/* The heads that were measured, of the layers of include_layers; num_layers 0: entries have no layer. */
 struct importance_found {
     size_t num_layers, num_heads;
     struct importance importance; /* of all layers, layer by layer; rows are those of the layer with the most */

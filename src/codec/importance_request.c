@@ -75,6 +75,7 @@ static bool read_raw_attention(const struct raw_tensor *raw, const char *pointer
 /* clang-format off */
 static const struct request_member MEMBERS[] = {
     FORWARD_MEMBER_ENTRIES
+    {"include_layers", forward_read_include_layers, NULL},
     {"method", read_method, NULL},
     {"at", read_at, NULL},
     {"prune_plan", read_prune_plan, NULL},

@@ -106,11 +106,13 @@ bool links_answer_encode(const struct links_request *request, const struct links
                          const char *digest, struct text *text, struct error *error)
 {
     const size_t length = text->length, heads = found->extent.num_heads;
+    const struct forward_request *forward = &request->analysis.forward;
     const struct head_links *links = &found->links;
-    analysis_text_begin(text, &request->analysis.forward, weights, digest);
+    analysis_text_begin(text, forward, weights, digest);
     text_append_string(text, "\"heads\":[");
     for (size_t i = 0; i < size_max(found->extent.num_layers, 1) * heads; i++) {
-        analysis_text_begin_head(text, i, found->extent.num_layers ? i / heads : SIZE_MAX, i % heads);
+        analysis_text_begin_head(
+            text, i, found->extent.num_layers ? forward_request_layer(forward, i / heads) : SIZE_MAX, i % heads);
         text_append_string(text, ",\"links\":[");
         for (size_t at = 0; at < links->counts[i]; at++) {
             if (at)

@@ -47,6 +47,7 @@ static bool read_min_weight(struct json_reader *r, void *context, struct error *
 /* clang-format off */
 static const struct request_member MEMBERS[] = {
     ANALYSIS_MEMBER_ENTRIES
+    {"include_layers", forward_read_include_layers, NULL},
     {"tokens", read_tokens, NULL},
     {"top_k", read_top_k, NULL},
     {"min_weight", read_min_weight, NULL},

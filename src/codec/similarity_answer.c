@@ -82,26 +82,27 @@ static void write_clusters(struct text *text, const uint32_t *clusters /* [heads
 }
 
 /* "heads". */
-static void write_heads(struct text *text, const struct maps_extent *extent)
+static void write_heads(struct text *text, const struct forward_request *request, const struct maps_extent *extent)
 {
     for (size_t i = 0; i < size_max(extent->num_layers, 1) * extent->num_heads; i++) {
         if (!extent->num_layers) {
             text_append_format(text, "%s%zu", i ? "," : "", i);
             continue;
         }
-        analysis_text_begin_head(text, i, i / extent->num_heads, i % extent->num_heads);
+        analysis_text_begin_head(text, i, forward_request_layer(request, i / extent->num_heads), i % extent->num_heads);
         text_append(text, "}", 1);
     }
 }
 
 /* Numbers of heads are those of their layer where layers are compared by themselves. */
-static void write_pairs(struct text *text, const struct similarity_found *found, size_t heads, bool layered)
+static void write_pairs(struct text *text, const struct forward_request *request, const struct similarity_found *found,
+                        size_t heads, bool layered)
 {
     for (size_t i = 0; i < found->n_pairs; i++) {
         const struct head_pair *pair = &found->pairs[i];
         text_append_string(text, i ? ",{" : "{");
         if (layered)
-            text_append_format(text, "\"layer\":%zu,", pair->head_a / heads);
+            text_append_format(text, "\"layer\":%zu,", forward_request_layer(request, pair->head_a / heads));
         text_append_format(text, "\"head_a\":%zu,\"head_b\":%zu,\"similarity\":", pair->head_a % heads,
                            pair->head_b % heads);
         analysis_text_number(text, pair->similarity);
@@ -147,13 +148,13 @@ static void write_found(struct text *text, const struct similarity_request *requ
     const size_t num_layers = found->extent.num_layers;
     const bool layered = num_layers && request->across == SIMILARITY_ACROSS_LAYER;
     text_append_string(text, "\"heads\":[");
-    write_heads(text, &found->extent);
+    write_heads(text, &request->analysis.forward, &found->extent);
     text_append(text, "]", 1);
     write_blocks(text, "similarity", found, &blocks, layered, write_similarity);
     write_blocks(text, "redundancy", found, &blocks, layered, write_redundancy);
     write_blocks(text, "clusters", found, &blocks, layered, write_clusters_of);
     text_append_string(text, ",\"pairs\":[");
-    write_pairs(text, found, blocks.heads, layered);
+    write_pairs(text, &request->analysis.forward, found, blocks.heads, layered);
     text_append_string(text, "],\"diversity\":");
     if (num_layers)
         write_numbers(text, found->similarity.diversity, num_layers);

@@ -88,6 +88,7 @@ static bool read_max_pairs(struct json_reader *r, void *context, struct error *e
 /* clang-format off */
 static const struct request_member MEMBERS[] = {
     ANALYSIS_MEMBER_ENTRIES
+    {"include_layers", forward_read_include_layers, NULL},
     {"metric", read_metric, NULL},
     {"on", read_on, NULL},
     {"reduce", read_reduce, NULL},

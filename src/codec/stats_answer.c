@@ -94,7 +94,8 @@ bool stats_answer_encode(const struct stats_request *request, const struct stats
     text_append_string(text, "\"heads\":[");
     for (size_t i = 0; i < size_max(found->num_layers, 1) * found->n_heads; i++) {
         const size_t head = i % found->n_heads;
-        analysis_text_begin_head(text, i, found->num_layers ? i / found->n_heads : SIZE_MAX,
+        analysis_text_begin_head(text, i,
+                                 found->num_layers ? forward_request_layer(forward, i / found->n_heads) : SIZE_MAX,
                                  forward->include_heads ? (size_t)forward->include_heads[head] : head);
         write_statistics(text, request, statistics->means + i * HEAD_STATISTIC_COUNT);
         write_peaks(text, &statistics->peaks[i], found->aligned);

@@ -14,7 +14,7 @@ bool stats_answer_bytes(const struct stats_request *request, const struct forwar
 /* What was found, beside the request. */
 struct stats_found {
     const struct forward_input *rule;
-    size_t num_layers;                 /* 0: entries have no layer */
+    size_t num_layers;                 /* that were measured; 0: entries have no layer */
     size_t n_heads;                    /* of request->analysis.forward.include_heads, or all; of each layer */
     struct head_statistics statistics; /* of the heads of all layers, layer by layer */
     size_t n_rows, n_excluded;         /* of the layer that has scored the most rows */

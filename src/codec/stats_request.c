@@ -24,6 +24,7 @@ static bool read_stderr(struct json_reader *r, void *context, struct error *erro
 /* clang-format off */
 static const struct request_member MEMBERS[] = {
     ANALYSIS_MEMBER_ENTRIES
+    {"include_layers", forward_read_include_layers, NULL},
     {"include_heads", forward_read_include_heads, NULL},
     {"per_position", read_per_position, NULL},
     {"stderr", read_stderr, NULL},

@@ -34,9 +34,16 @@ static bool is_at_model(const struct importance_job *job)
     return job->forward.model && job->asked.at == IMPORTANCE_AT_MODEL;
 }
 
-static size_t n_layers(const struct importance_job *job)
+static size_t all_layers(const struct importance_job *job)
 {
     return size_max(job->forward.input.num_layers, 1);
+}
+
+/* Those whose heads are measured. */
+static struct measured_layers measured_layers(const struct importance_job *job)
+{
+    const struct forward_request *asked = &job->asked.forward;
+    return (struct measured_layers){asked->include_layers, forward_request_layers(asked, all_layers(job))};
 }
 
 static bool within_limits(struct forward_job *forward, struct error *error)
@@ -44,18 +51,19 @@ static bool within_limits(struct forward_job *forward, struct error *error)
     struct importance_job *job = importance_job_of(forward);
     const struct attention_shape *shape = forward->shape;
     const struct model_shape *model = forward_job_model(forward);
+    const struct measured_layers layers = measured_layers(job);
     size_t heads;
     forward_job_leave_dropout_out(forward, &job->rules);
-    job->found.num_layers = forward->input.num_layers > 1 ? forward->input.num_layers : 0;
+    job->found.num_layers = forward->input.num_layers > 1 ? layers.n_layers : 0;
     job->found.num_heads = shape->num_heads;
     forward->flop =
         forward_job_flop(forward) +
-        (is_at_model(job) ? model_importance_flop(model, &forward->input)
-                          : (double)n_layers(job) *
+        (is_at_model(job) ? model_importance_flop(model, &forward->input, &layers)
+                          : (double)layers.n_layers *
                                 importance_flop(shape, &forward->input, job->asked.method, job->asked.prune_plan));
     if (!forward_job_check_flop(forward, error))
         return false;
-    const bool counted = size_multiply(n_layers(job), shape->num_heads, &heads) &&
+    const bool counted = size_multiply(layers.n_layers, shape->num_heads, &heads) &&
                          importance_answer_bytes(&job->asked, heads, forward->set->name, &forward->answer_bytes);
     return forward_job_check_answer(forward, counted, "leave prune_plan out, or raise the setting", error);
 }
@@ -68,7 +76,7 @@ static bool reserve(struct forward_job *forward, struct error *error)
     const struct attention_shape *shape = forward->shape;
     const struct forward_input *in = &forward->input;
     struct forward_result *result = &forward->result;
-    const size_t heads = shape->num_heads, layers = n_layers(job);
+    const size_t heads = shape->num_heads, layers = all_layers(job), measured = measured_layers(job).n_layers;
     const enum importance_method method = job->asked.method;
     const bool at_model = is_at_model(job), model = forward->model;
     const struct arena_piece buffers[] = {
@@ -83,8 +91,8 @@ static bool reserve(struct forward_job *forward, struct error *error)
          {in->batch, heads, 1, 1},
          sizeof *result->heads_used,
          !at_model && in->rules && in->rules->keep_heads.kind != KEEP_ALL_HEADS},
-        {&job->found.importance.importance, {layers, heads, 1, 1}, sizeof(double), true},
-        {&job->found.importance.plan, {layers, heads, 1, 1}, sizeof(struct prune_step), job->asked.prune_plan},
+        {&job->found.importance.importance, {measured, heads, 1, 1}, sizeof(double), true},
+        {&job->found.importance.plan, {measured, heads, 1, 1}, sizeof(struct prune_step), job->asked.prune_plan},
     };
     const size_t count = sizeof buffers / sizeof *buffers;
     size_t bytes = 0;
@@ -99,11 +107,11 @@ static bool reserve(struct forward_job *forward, struct error *error)
 
 /* Measures the heads of a layer, whose tensors are there. */
 static bool measure(struct importance_job *job, const struct attention_layer *layer, const struct forward_input *input,
-                    size_t index, const struct parallel *parallel, struct error *error)
+                    size_t place, const struct parallel *parallel, struct error *error)
 {
     struct forward_job *forward = &job->forward;
     struct importance *all = &job->found.importance;
-    const size_t first = index * job->found.num_heads;
+    const size_t first = place * job->found.num_heads;
     struct importance found = {.importance = all->importance + first,
                                .plan = job->asked.prune_plan ? all->plan + first : NULL};
     struct forward_scratch scratch;
@@ -115,7 +123,7 @@ static bool measure(struct importance_job *job, const struct attention_layer *la
     const bool computed =
         importance_run(layer, input, job->asked.method, &forward->result, parallel, &scratch.arena, &found, error);
     forward_job_give_scratch(forward, &scratch);
-    if (computed && (index == 0 || found.n_rows > all->n_rows)) {
+    if (computed && found.n_rows >= all->n_rows) {
         all->n_rows = found.n_rows;
         all->n_excluded = found.n_excluded;
     }
@@ -132,9 +140,12 @@ static bool measure_layer(void *context, size_t layer, struct error *error)
 {
     const struct walk *walk = context;
     const struct forward_job *forward = &walk->job->forward;
+    const size_t place = forward_request_layer_place(forward->asked, layer);
     struct attention_rules rules;
+    if (place == SIZE_MAX)
+        return true;
     const struct forward_input input = model_layer_input(forward_job_model(forward), layer, &forward->input, &rules);
-    if (!measure(walk->job, model_attention(forward->model, layer), &input, layer, walk->parallel, error))
+    if (!measure(walk->job, model_attention(forward->model, layer), &input, place, walk->parallel, error))
         return error->code == ERROR_NOT_FINITE ? error_precede(error, "layer %zu: ", layer) : false;
     return true;
 }
@@ -143,6 +154,7 @@ static bool measure_model(struct importance_job *job, const struct parallel *par
 {
     struct forward_job *forward = &job->forward;
     const struct model *model = forward->model;
+    const struct measured_layers layers = measured_layers(job);
     struct model_importance found = {.importance = job->found.importance.importance};
     struct forward_scratch scratch;
     if (!forward_job_run_layers(forward, NULL, parallel, error) ||
@@ -150,8 +162,8 @@ static bool measure_model(struct importance_job *job, const struct parallel *par
             forward, model_importance_bytes(model_shape_of(model), &forward->input, parallel->lanes, &scratch.bytes),
             &scratch, error))
         return false;
-    const bool computed =
-        model_importance_run(model, &forward->input, &forward->result, parallel, &scratch.arena, &found, error);
+    const bool computed = model_importance_run(model, &forward->input, &forward->result, &layers, parallel,
+                                               &scratch.arena, &found, error);
     forward_job_give_scratch(forward, &scratch);
     job->found.importance.n_rows = found.n_rows;
     job->found.importance.n_excluded = found.n_excluded;

@@ -62,12 +62,12 @@ static bool reserve(struct forward_job *forward, struct error *error)
     return maps_job_reserve(&job->maps, false, buffers, sizeof buffers / sizeof *buffers, error);
 }
 
-static bool link_up(struct maps_job *maps_job, size_t layer, const struct parallel *parallel, struct error *error)
+static bool link_up(struct maps_job *maps_job, size_t place, const struct parallel *parallel, struct error *error)
 {
     struct forward_job *forward = &maps_job->forward;
     struct head_maps *maps = &maps_job->maps;
     struct links_found *found = &links_job_of(forward)->found;
-    const size_t first = layer * maps_job->extent.num_heads;
+    const size_t first = place * maps_job->extent.num_heads;
     struct head_links links = found->links;
     struct forward_scratch scratch;
     links.links += first * links.top_k;
@@ -77,7 +77,7 @@ static bool link_up(struct maps_job *maps_job, size_t layer, const struct parall
         return false;
     bool computed = head_links_run(maps, parallel, &scratch.arena, &links, error);
     forward_job_give_scratch(forward, &scratch);
-    if (computed && (layer == 0 || maps->n_rows > found->n_rows)) {
+    if (computed && maps->n_rows >= found->n_rows) {
         found->n_rows = maps->n_rows;
         found->n_excluded = maps->n_excluded;
     }

@@ -23,7 +23,8 @@ void maps_job_begin(struct maps_job *job)
     if (job->forward.posted)
         return;
     forward_job_leave_dropout_out(&job->forward, &job->rules);
-    job->extent.num_layers = layers > 1 ? layers : 0; /* a model of one layer is answered as a bare one */
+    /* a model of one layer is answered as a bare one */
+    job->extent.num_layers = layers > 1 ? forward_request_layers(asked, layers) : 0;
     job->extent.num_heads = asked->include_heads ? asked->n_include_heads : job->forward.shape->num_heads;
     result->include_heads = asked->include_heads;
     result->n_maps = job->extent.num_heads;
@@ -78,6 +79,7 @@ bool maps_job_reserve(struct maps_job *job, bool at_once, const struct arena_pie
                                      !forward->posted};
     forward->result.each_layer = !at_once;
     forward->result.n_layers = is_model(job) ? (at_once ? maps_job_layers(job) : 1) : 0;
+    forward->result.include_layers = is_model(job) && at_once ? job->asked->forward.include_layers : NULL;
     if (!arena_pieces(&maps, 1, NULL, &bytes) || !arena_pieces(buffers, count, NULL, &bytes))
         return forward_job_too_large(error);
     return forward_job_take_results(forward, bytes, error) && arena_pieces(&maps, 1, &forward->results, &bytes) &&
@@ -95,19 +97,21 @@ static void set_maps(struct maps_job *job, const struct parallel *parallel)
     job->maps.watched = parallel;
 }
 
-void maps_job_look_at(struct maps_job *job, size_t layer)
+void maps_job_look_at(struct maps_job *job, size_t place)
 {
     const struct forward_job *forward = &job->forward;
+    const size_t layer = forward_request_layer(&job->asked->forward, place);
     job->maps.layer = layer;
     if (!is_model(job))
         return;
     job->layer_input = model_layer_input(forward_job_model(forward), layer, &forward->input, &job->layer_rules);
     job->maps.rule = &job->layer_input;
-    if (forward->result.each_layer && job->extent.num_layers) { /* they are all that is there */
-        job->maps.layer = 0;
+    if (!job->extent.num_layers)
+        return;
+    job->maps.layer = forward->result.each_layer ? 0 : place;
+    job->maps.first_layer = layer - job->maps.layer;
+    if (forward->result.each_layer) /* they are all that is there */
         job->maps.num_layers = 1;
-        job->maps.first_layer = layer;
-    }
 }
 
 static bool check_maps(struct maps_job *job, const struct parallel *parallel, struct error *error)
@@ -122,8 +126,8 @@ bool maps_job_run(struct maps_job *job, const struct parallel *parallel, struct 
     if (!forward->posted && !forward_job_run_forward(&forward, 1, parallel, error))
         return false;
     set_maps(job, parallel);
-    for (size_t layer = 0; layer < maps_job_layers(job); layer++) {
-        maps_job_look_at(job, layer);
+    for (size_t place = 0; place < maps_job_layers(job); place++) {
+        maps_job_look_at(job, place);
         if (!check_maps(job, parallel, error))
             return false;
         stray |= job->maps.stray;
@@ -140,11 +144,17 @@ struct walk {
     const struct parallel *parallel;
 };
 
+static bool visit_place(const struct walk *walk, size_t place, struct error *error)
+{
+    maps_job_look_at(walk->job, place);
+    return check_maps(walk->job, walk->parallel, error) && walk->visit(walk->job, place, walk->parallel, error);
+}
+
 static bool visit_layer(void *context, size_t layer, struct error *error)
 {
     const struct walk *walk = context;
-    maps_job_look_at(walk->job, layer);
-    return check_maps(walk->job, walk->parallel, error) && walk->visit(walk->job, layer, walk->parallel, error);
+    const size_t place = forward_request_layer_place(&walk->job->asked->forward, layer);
+    return place == SIZE_MAX || visit_place(walk, place, error);
 }
 
 bool maps_job_each(struct maps_job *job, maps_visitor *visit, const struct parallel *parallel, struct error *error)
@@ -159,8 +169,8 @@ bool maps_job_each(struct maps_job *job, maps_visitor *visit, const struct paral
     if (!forward->posted && !forward_job_run_forward(&forward, 1, parallel, error))
         return false;
     set_maps(job, parallel);
-    for (size_t layer = 0; layer < maps_job_layers(job); layer++)
-        if (!visit_layer(&walk, layer, error))
+    for (size_t place = 0; place < maps_job_layers(job); place++)
+        if (!visit_place(&walk, place, error))
             return false;
     return true;
 }

@@ -10,10 +10,10 @@
 struct maps_job {
     struct forward_job forward;
     const struct analysis_request *asked; /* in the route's structure */
-    struct maps_extent extent;            /* maps that there are of a sequence: all that were posted, or those that the
-                                             forward computes, which are the ones to be measured */
-    struct head_maps maps;                /* of the layer that is looked at */
-    struct attention_rules rules;         /* of the forward, where dropout is left out of them */
+    struct maps_extent extent;    /* maps of a sequence, of the layers to be measured: all heads that were posted, or
+                                     those that the forward computes, which are the ones to be measured */
+    struct head_maps maps;        /* of the layer that is looked at */
+    struct attention_rules rules; /* of the forward, where dropout is left out of them */
     /* Of a model: the input as that layer sees it. */
     struct attention_rules layer_rules;
     struct forward_input layer_input;
@@ -24,7 +24,8 @@ bool maps_job_decoded(struct maps_job *job, struct analysis_request *asked, stru
 
 /* In `within_limits`: the extent is known from here on. */
 void maps_job_begin(struct maps_job *job);
-/* Layers to be measured, at least 1. */
+/* Layers to be measured, at least 1: include_layers, or all. What comes of them lies in the order of that list: a
+ * layer's `place` is its index there. */
 size_t maps_job_layers(const struct maps_job *job);
 /* Heads of each to be measured: include_heads, or all. */
 size_t maps_job_heads(const struct maps_job *job);
@@ -41,15 +42,15 @@ const char *maps_job_digest(const struct maps_job *job);
 bool maps_job_reserve(struct maps_job *job, bool at_once, const struct arena_piece *buffers, size_t count,
                       struct error *error);
 
-/* In `compute`: runs the forward or checks what was posted, all layers of it. job->maps is that of layer 0 then, not
- * prepared yet. */
+/* In `compute`: runs the forward or checks what was posted, all layers to be measured. job->maps is that of the first
+ * of them then, not prepared yet. */
 bool maps_job_run(struct maps_job *job, const struct parallel *parallel, struct error *error);
 /* Then: makes job->maps those of a layer, not prepared yet. */
-void maps_job_look_at(struct maps_job *job, size_t layer);
+void maps_job_look_at(struct maps_job *job, size_t place);
 
 /* In `compute`: the same layer by layer, and after each `visit`, with job->maps those of this layer, not prepared yet.
- * Of a model the maps of one layer are in memory at a time. */
-typedef bool maps_visitor(struct maps_job *job, size_t layer, const struct parallel *parallel, struct error *error);
+ * Of a model the maps of one layer are in memory at a time, and layers come in its order, whatever their places. */
+typedef bool maps_visitor(struct maps_job *job, size_t place, const struct parallel *parallel, struct error *error);
 bool maps_job_each(struct maps_job *job, maps_visitor *visit, const struct parallel *parallel, struct error *error);
 
 #endif

@@ -87,13 +87,13 @@ static bool reserve(struct forward_job *forward, struct error *error)
 }
 
 /* Compares the heads of one layer, with its maps prepared. */
-static bool compare(struct similarity_job *job, size_t layer, const struct parallel *parallel, struct error *error)
+static bool compare(struct similarity_job *job, size_t place, const struct parallel *parallel, struct error *error)
 {
     struct forward_job *forward = &job->maps.forward;
     const size_t heads = job->maps.extent.num_heads;
     struct head_similarity *all = &job->found.similarity;
-    struct head_similarity found = {.similarity = all->similarity + layer * heads * heads,
-                                    .diversity = all->diversity + layer};
+    struct head_similarity found = {.similarity = all->similarity + place * heads * heads,
+                                    .diversity = all->diversity + place};
     struct forward_scratch scratch;
     const bool counted = head_similarity_bytes(&job->asked.question, &job->maps.maps, output_width(forward),
                                                parallel->lanes, &scratch.bytes);
@@ -102,26 +102,26 @@ static bool compare(struct similarity_job *job, size_t layer, const struct paral
     const bool compared = head_similarity_run(&job->asked.question, &job->maps.maps, forward->result.heads,
                                               output_width(forward), parallel, &scratch.arena, &found, error);
     forward_job_give_scratch(forward, &scratch);
-    if (compared && (layer == 0 || found.n_rows > all->n_rows)) {
+    if (compared && found.n_rows >= all->n_rows) {
         all->n_rows = found.n_rows;
         all->n_excluded = found.n_excluded;
     }
     return compared;
 }
 
-static bool compare_layer(struct maps_job *maps_job, size_t layer, const struct parallel *parallel, struct error *error)
+static bool compare_layer(struct maps_job *maps_job, size_t place, const struct parallel *parallel, struct error *error)
 {
     struct forward_job *forward = &maps_job->forward;
     struct forward_scratch prepared;
     if (!forward_job_take_scratch(forward, head_maps_bytes(&maps_job->maps, &prepared.bytes), &prepared, error))
         return false;
     const bool compared = head_maps_prepare(&maps_job->maps, &prepared.arena, error) &&
-                          compare(similarity_job_of(forward), layer, parallel, error);
+                          compare(similarity_job_of(forward), place, parallel, error);
     forward_job_give_scratch(forward, &prepared);
     return compared;
 }
 
-/* ---- heads of all layers */
+/* ---- heads of all layers that are measured */
 
 /* The maps of each layer with its rule, which both lie in `prepared`. */
 struct layer_maps {
@@ -137,8 +137,8 @@ static bool layers_bytes(struct maps_job *job, size_t *bytes)
     if (!tensor_bytes(&layers, 1, sizeof(struct head_maps) + sizeof(struct layer_maps), &list) ||
         !arena_need(&total, list))
         return false;
-    for (size_t layer = 0; layer < layers; layer++) {
-        maps_job_look_at(job, layer);
+    for (size_t place = 0; place < layers; place++) {
+        maps_job_look_at(job, place);
         if (!head_maps_bytes(&job->maps, &one) || !size_add(total, one, &total))
             return false;
     }
@@ -154,16 +154,16 @@ static bool prepare_layers(struct maps_job *job, struct arena *arena, struct hea
     struct layer_maps *own = (struct layer_maps *)(made + layers);
     if (!made)
         return error_out_of_memory(error);
-    for (size_t layer = 0; layer < layers; layer++) {
-        maps_job_look_at(job, layer);
-        own[layer].rule = *job->maps.rule;
-        if (own[layer].rule.rules == &job->layer_rules) {
-            own[layer].rules = job->layer_rules;
-            own[layer].rule.rules = &own[layer].rules;
+    for (size_t place = 0; place < layers; place++) {
+        maps_job_look_at(job, place);
+        own[place].rule = *job->maps.rule;
+        if (own[place].rule.rules == &job->layer_rules) {
+            own[place].rules = job->layer_rules;
+            own[place].rule.rules = &own[place].rules;
         }
-        made[layer] = job->maps;
-        made[layer].rule = &own[layer].rule;
-        if (!head_maps_prepare(&made[layer], arena, error))
+        made[place] = job->maps;
+        made[place].rule = &own[place].rule;
+        if (!head_maps_prepare(&made[place], arena, error))
             return false;
     }
     *maps = made;

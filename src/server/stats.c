@@ -64,11 +64,11 @@ static bool reserve(struct forward_job *forward, struct error *error)
 }
 
 /* The buffers of one layer. */
-static struct head_statistics statistics_of_layer(const struct stats_job *job, size_t layer)
+static struct head_statistics statistics_of_layer(const struct stats_job *job, size_t place)
 {
     const struct forward_input *input = &job->maps.forward.input;
     const struct head_statistics *all = &job->found.statistics;
-    const size_t first = layer * maps_job_heads(&job->maps), positions = input->batch * input->query_length;
+    const size_t first = place * maps_job_heads(&job->maps), positions = input->batch * input->query_length;
     return (struct head_statistics){
         .means = all->means + first * HEAD_STATISTIC_COUNT,
         .peaks = all->peaks + first,
@@ -77,12 +77,12 @@ static struct head_statistics statistics_of_layer(const struct stats_job *job, s
     };
 }
 
-static bool measure(struct maps_job *maps_job, size_t layer, const struct parallel *parallel, struct error *error)
+static bool measure(struct maps_job *maps_job, size_t place, const struct parallel *parallel, struct error *error)
 {
     struct forward_job *forward = &maps_job->forward;
     struct stats_job *job = stats_job_of(forward);
     struct head_maps *maps = &maps_job->maps;
-    struct head_statistics statistics = statistics_of_layer(job, layer);
+    struct head_statistics statistics = statistics_of_layer(job, place);
     const size_t n_heads = maps_job_heads(maps_job);
     struct forward_scratch scratch;
     if (!forward_job_take_scratch(
@@ -91,7 +91,7 @@ static bool measure(struct maps_job *maps_job, size_t layer, const struct parall
     bool computed =
         head_statistics_run(maps, maps_job_selection(maps_job), n_heads, parallel, &scratch.arena, &statistics, error);
     forward_job_give_scratch(forward, &scratch);
-    if (computed && (layer == 0 || maps->n_rows > job->found.n_rows)) {
+    if (computed && maps->n_rows >= job->found.n_rows) {
         job->found.n_rows = maps->n_rows;
         job->found.n_excluded = maps->n_excluded;
     }

@@ -50,13 +50,14 @@ static void free_scene(struct scene *s)
 static bool measure(struct scene *s, const struct parallel *parallel, struct model_importance *found,
                     struct error *error)
 {
+    const struct measured_layers layers = {NULL, s->problem.shape.num_layers};
     struct guarded memory;
     size_t bytes;
     *found = (struct model_importance){.importance = s->importance};
     ck_assert(model_importance_bytes(&s->problem.shape, &s->one.input, parallel->lanes, &bytes));
     guarded_open(&memory, bytes);
-    const bool done =
-        model_importance_run(s->problem.model, &s->one.input, &s->result, parallel, &memory.arena, found, error);
+    const bool done = model_importance_run(s->problem.model, &s->one.input, &s->result, &layers, parallel,
+                                           &memory.arena, found, error);
     guarded_close(&memory);
     return done;
 }

@@ -223,6 +223,14 @@ static const struct {
     {"{\"attention\":[[[[[1]]]],[[[[1]]]]],\"attention_mask\":[[1],[0]]}", NULL, NULL, 2, 1, 1, 1, 1, false, true,
      FORWARD_MASK_KEYS},
     {"{\"attention\":[[[[[1,0]]]]]}", "/attention", "1 2 queries keys", .heads = 0},
+    {"{\"attention\":[[[[[1,0],[0,1]]],[[[0,1],[1,0]]],[[[1,0],[1,0]]]]],\"include_layers\":[2,0]}", NULL, NULL, 1, 1,
+     2, 2, 2, false, true, FORWARD_MASK_NONE},
+    {"{\"attention\":[[[[[1,0],[0,1]]],[[[0,1],[1,0]]],[[[1,0],[1,0]]]]],\"include_layers\":[0,3]}",
+     "/include_layers/1", "layer 3 2", .heads = 0},
+    {"{\"attention\":[[[[[1,0],[0,1]]],[[[0,1],[1,0]]],[[[1,0],[1,0]]]]],\"include_layers\":[1,0,1]}",
+     "/include_layers/2", "layer 1 twice", .heads = 0},
+    {"{" MAPS ",\"include_layers\":[0]}", NULL, NULL, 1, 2, 2, 2, 0, true, true, FORWARD_MASK_NONE},
+    {"{" MAPS ",\"include_layers\":[1]}", "/include_layers/0", "layer 1 0", .heads = 0},
 };
 
 START_TEST(test_maps)

@@ -70,6 +70,27 @@ START_TEST(of_layers)
 }
 END_TEST
 
+START_TEST(of_some_layers)
+{
+    struct head_link links[2] = {{0.5f, 0, 1, 0}, {0.25f, 0, 0, 1}};
+    size_t counts[] = {1, 1};
+    uint32_t layers[] = {7, 4};
+    const struct links_request request = {.top_k = 1,
+                                          .analysis.forward = {.include_layers = layers, .n_include_layers = 2}};
+    const struct links_found found = {.extent = {2, 1}, .links = {links, counts, 1, 0}, .n_rows = 2};
+    static const char wanted[] =
+        "{\"heads\":[{\"layer\":7,\"head\":0,\"links\":[{\"batch\":0,\"query\":1,\"key\":0,\"weight\":0.5}]},"
+        "{\"layer\":4,\"head\":0,\"links\":[{\"batch\":0,\"query\":0,\"key\":1,\"weight\":0.25}]}],"
+        "\"n_rows\":2,\"n_excluded\":0}";
+    struct text text = {0};
+    struct error error;
+    ck_assert(links_answer_encode(&request, &found, NULL, NULL, &text, &error));
+    ck_assert_msg(text.length == strlen(wanted) && memcmp(text.data, wanted, text.length) == 0, "%.*s",
+                  (int)text.length, text.data);
+    text_free(&text);
+}
+END_TEST
+
 START_TEST(words)
 {
     static const char wanted[] = "{\"heads\":[{\"head\":0,\"links\":[{\"batch\":1,\"query\":1,\"key\":0,"
@@ -88,6 +109,7 @@ Suite *suite(void)
     TCase *c = tcase_create("links_answer");
     tcase_add_test(c, labels);
     tcase_add_test(c, of_layers);
+    tcase_add_test(c, of_some_layers);
     tcase_add_test(c, words);
     suite_add_tcase(s, c);
     return s;

@@ -147,6 +147,87 @@ def similarity(server):
         check(layered["pairs"] == pairs[:7], place, "pairs %s" % layered["pairs"])
 
 
+# ---- some of the layers
+
+def entries_of(answer, layers):
+    return [entry for layer in layers for entry in answer["heads"] if entry["layer"] == layer]
+
+
+def is_some(some, whole, layers, place, route):
+    """An answer under include_layers holds what the whole one says of these layers."""
+    if not some or not whole:
+        return
+    many = max(entry["layer"] for entry in whole["heads"]) + 1
+    heads = len(whole["heads"]) // many
+    check(some["heads"] == entries_of(whole, layers) and len(some["heads"]) == heads * len(layers), place, "%s: entries %.200s" % (route, some["heads"]))
+    check((some["n_rows"], some["n_excluded"]) == (whole["n_rows"], whole["n_excluded"]), place, "%s: rows" % route)
+    for name in ("prune_plan", "removable"):
+        if name in whole:
+            check(some[name] == [whole[name][layer] for layer in layers], place, "%s: %s" % (route, name))
+    if "similarity" not in whole:
+        return
+    check(near(some["diversity"], [whole["diversity"][layer] for layer in layers], 1e-9), place, "diversity")
+    if whole["across"] == "layer":
+        for name in ("similarity", "redundancy", "clusters"):
+            check(some[name] == [whole[name][layer] for layer in layers], place, name)
+        pairs = [pair for pair in whole["pairs"] if pair["layer"] in layers]
+        pairs.sort(key=lambda pair: (-pair["similarity"], layers.index(pair["layer"]), pair["head_a"], pair["head_b"]))
+        check(some["pairs"] == pairs, place, "pairs %s" % some["pairs"])
+        return
+    flat = [layer * heads + head for layer in layers for head in range(heads)]
+    matrix = [[whole["similarity"][a][b] for b in flat] for a in flat]
+    check(near(some["similarity"], matrix, 1e-7), place, "similarity %.300s" % some["similarity"])
+    for a, row in enumerate(matrix):
+        others = [x for b, x in enumerate(row) if b != a and x is not None]
+        check(near(some["redundancy"][a], max(others) if others else None, 1e-7), place, "redundancy of %d" % a)
+    check(sorted(sum(some["clusters"], [])) == list(range(len(flat))), place, "clusters %s" % some["clusters"])
+    for pair in some["pairs"]:
+        check(near(pair["similarity"], matrix[pair["head_a"]][pair["head_b"]], 1e-7), place, "pair %s" % pair)
+    check(len(some["pairs"]) == sum(matrix[a][b] is not None for b in range(len(flat)) for a in range(b)), place, "%d pairs" % len(some["pairs"]))
+
+
+MEASURES = ((STATS, {"stderr": True, "per_position": True}), (STATS, {"include_heads": [2, 0]}), (LINKS, {"top_k": 3}),
+            (SIMILARITY, {"max_pairs": 999}), (SIMILARITY, {"max_pairs": 999, "across": "layer", "metric": "js"}))
+
+
+def random_maps(rng, many, length, mask):
+    """[B, many, HEADS, T, T], with nothing on masked keys and in masked rows."""
+    def row(i, keep):
+        weights = [rng.random() ** 3 * keep[i] * k for k in keep]
+        return [x / (sum(weights) or 1) for x in weights]
+    return [[[[row(i, keep) for i in range(length)] for _ in range(HEADS)] for _ in range(many)] for keep in mask]
+
+
+def some_layers(server):
+    for seed in range(8):
+        rng = random.Random(500 + seed)
+        request = random_request(rng, ("whole", "window", "mixed")[seed % 3])
+        for layers in ([1, 0], [0], [1], [0, 1]):
+            place = "some layers, seed %d, %s" % (seed, layers)
+            for route, more in MEASURES + ((SIMILARITY, {"max_pairs": 999, "on": "output"}), (IMPORTANCE, {}), (IMPORTANCE, {"method": "mean"}),
+                                           (IMPORTANCE, {"prune_plan": True, "tolerance": 0.4}), (IMPORTANCE, {"at": "model"})):
+                asked = {**request, **more}
+                is_some(post(server, place, route, {**asked, "include_layers": layers}), post(server, place, route, asked), layers, place, route)
+        length = rng.randint(2, 9)
+        mask = [[int(i == 0 or rng.random() < 0.8) for i in range(length)] for _ in range(2)]
+        posted = {"attention": random_maps(rng, 4, length, mask), "attention_mask": mask}
+        for layers in ([3, 1], [2], [3, 2, 1, 0], [0, 2, 3]):
+            place = "some posted layers, seed %d, %s" % (seed, layers)
+            for route, more in MEASURES:
+                asked = {**posted, **more}
+                is_some(post(server, place, route, {**asked, "include_layers": layers}), post(server, place, route, asked), layers, place, route)
+    # a bare layer is layer 0, and so are maps without the axis
+    bare = {"weights": "plain", "input": [[0.1 * i + 0.05 * j for j in range(D_MODEL)] for i in range(4)]}
+    flat = {"attention": [[[1, 0], [0.5, 0.5]], [[1, 0], [0.25, 0.75]]]}
+    for route in (STATS, LINKS, SIMILARITY, IMPORTANCE):
+        for asked in (bare,) if route == IMPORTANCE else (bare, flat):
+            check(post(server, route, route, {**asked, "include_layers": [0]}) == post(server, route, route, asked), route, "layer 0 of one layer")
+    # what is not asked for is not looked at
+    broken = {"attention": [[[[[1, 0], [0.5, 0.5]]], [[[1, 0], [0.7, 0.7]]], [[[1, 0], [0.9, 0.1]]]]]}
+    said = post(server, "a broken layer", STATS, {**broken, "include_layers": [2, 0]})
+    check(said and [entry["layer"] for entry in said["heads"]] == [2, 0], "a broken layer", "%s" % said)
+
+
 # ---- layers with different patterns
 
 def compare(metric, a, b):
@@ -372,6 +453,15 @@ REFUSED = [
     (STATS, {"attention": [[[[[0.5, 0.5, 0], [0, 1, 0]]]]]}, "/attention"),
     (STATS, {"attention": [[[[[1, 0], [0, 1]]], [[[1, 0], [-0.5, 1.5]]]]]}, "/attention/0/1/0/1"),
     (STATS, {"weights": "whole", "input": [[0] * D_MODEL], "include_heads": [3]}, "/include_heads/0"),
+    (STATS, {"weights": "whole", "input": [[0] * D_MODEL], "include_layers": [1, 2]}, "/include_layers/1"),
+    (LINKS, {"weights": "whole", "input": [[0] * D_MODEL], "include_layers": [0, 1, 0]}, "/include_layers/2"),
+    (IMPORTANCE, {"weights": "whole", "input": [[0] * D_MODEL], "include_layers": [-1]}, "/include_layers/0"),
+    (IMPORTANCE, {"weights": "plain", "input": [[0] * D_MODEL], "include_layers": [1]}, "/include_layers/0"),
+    (SIMILARITY, {"attention": [[[[[1]]], [[[1]]]]], "include_layers": [2]}, "/include_layers/0"),
+    (STATS, {"attention": [[[1]]], "include_layers": [1]}, "/include_layers/0"),
+    (LINKS, {"attention": [[[[[1]]]]], "include_layers": []}, "/include_layers"),
+    (STATS, {"attention": [[[[[1, 0], [0, 1]]], [[[1, 0], [0.7, 0.7]]]]], "include_layers": [1]}, "/attention/0/1/0/1"),
+    (ROLLOUT, {"attention": [[[[1]]]], "include_layers": [0]}, "/include_layers"),
     (SIMILARITY, {"attention": [[[1]]], "across": "heads"}, "/across"),
     (IMPORTANCE, {"weights": "whole", "input": [[0] * D_MODEL], "at": "model", "method": "norm"}, "/method"),
     (IMPORTANCE, {"weights": "whole", "input": [[0] * D_MODEL], "at": "model", "prune_plan": True}, "/prune_plan"),
@@ -405,6 +495,7 @@ def main():
         with Attnd(binary, ["--config", path], {"ATTND_SERVER_WORKERS": "2"}) as server:
             statistics_and_links(server)
             similarity(server)
+            some_layers(server)
             different_patterns(server)
             importance(server)
             rollout(server)

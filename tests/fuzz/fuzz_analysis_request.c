@@ -31,7 +31,7 @@ static void expect_said(const struct error *error)
     check(error->code != ERROR_NONE && error->code != ERROR_OUT_OF_MEMORY && error->message[0]);
 }
 
-/* The maps of all layers, checked. False where the request is refused, or would take long. */
+/* The maps of the layers that are asked for, checked. False where the request is refused, or would take long. */
 static bool checked(const struct analysis_request *request, struct forward_input *rule, struct maps_extent *extent,
                     struct head_maps *maps)
 {
@@ -44,7 +44,8 @@ static bool checked(const struct analysis_request *request, struct forward_input
         return false;
     }
     *maps = analysis_request_maps(request, rule, request->attention.data, extent);
-    for (maps->layer = 0; maps->layer < size_max(extent->num_layers, 1); maps->layer++) {
+    for (size_t place = 0; place < size_max(extent->num_layers, 1); place++) {
+        maps->layer = forward_request_layer(&request->forward, place);
         if (!head_maps_check(maps, analysis_request_tolerance(request), &parallel_serial, &error)) {
             expect_said(&error);
             return false;
@@ -80,13 +81,13 @@ static void measure(const struct stats_request *request)
                        request->per_position ? calloc(entries * positions, 4) : NULL,
                        request->per_position ? calloc(entries * positions, 4) : NULL},
     };
-    for (size_t layer = 0; layer < layers && measured; layer++) {
-        const size_t first = layer * heads;
+    for (size_t place = 0; place < layers && measured; place++) {
+        const size_t first = place * heads;
         const struct head_statistics *all = &found.statistics;
         struct head_statistics one = {all->means + first * HEAD_STATISTIC_COUNT, all->peaks + first,
                                       request->per_position ? all->entropy_per_position + first * positions : NULL,
                                       request->per_position ? all->distance_per_position + first * positions : NULL};
-        maps.layer = layer;
+        maps.layer = forward_request_layer(forward, place);
         check(head_statistics_scratch_bytes(&maps, heads, 1, &bytes) && arena_reserve(&arena, bytes));
         measured = head_statistics_run(&maps, forward->include_heads, heads, &parallel_serial, &arena, &one, &error);
         arena_free(&arena);
@@ -127,11 +128,11 @@ static void link_up(const struct links_request *request)
     found.links = (struct head_links){.top_k = size_min(request->top_k, 100), .min_weight = (float)request->min_weight};
     found.links.links = calloc(entries * found.links.top_k, sizeof *found.links.links);
     found.links.counts = calloc(entries, sizeof *found.links.counts);
-    for (size_t layer = 0; layer < layers && linked; layer++) {
+    for (size_t place = 0; place < layers && linked; place++) {
         struct head_links one = found.links;
-        one.links += layer * maps.num_heads * one.top_k;
-        one.counts += layer * maps.num_heads;
-        maps.layer = layer;
+        one.links += place * maps.num_heads * one.top_k;
+        one.counts += place * maps.num_heads;
+        maps.layer = forward_request_layer(&request->analysis.forward, place);
         check(head_links_scratch_bytes(&maps, 1, &bytes) && arena_reserve(&arena, bytes));
         linked = head_links_run(&maps, &parallel_serial, &arena, &one, &error);
         arena_free(&arena);

@@ -131,7 +131,7 @@ static void check_and_compare(const struct similarity_request *request)
         return; /* would take long */
     for (size_t layer = 0; layer < count && right; layer++) {
         layers[layer] = analysis_request_maps(analysis, &rule, analysis->attention.data, &extent);
-        layers[layer].layer = layer;
+        layers[layer].layer = forward_request_layer(&analysis->forward, layer);
         right = head_maps_check(&layers[layer], analysis_request_tolerance(analysis), &parallel_serial, &error);
         stray |= layers[layer].stray;
     }
