@@ -148,6 +148,19 @@ bool forward_read_causal(struct json_reader *r, void *context, struct error *err
     return json_peek(r) == JSON_NULL ? json_read_null(r, error) : json_read_bool(r, &request->causal, error);
 }
 
+/* Texts in place of ids are told apart from other faults: the reader stands at the one that it has refused. */
+static bool read_integers(struct json_reader *r, struct forward_decoding *decoding, struct integers *integers,
+                          struct error *error)
+{
+    const bool listed = json_peek(r) != JSON_OBJECT;
+    if (integers_read_json(r, decoding->arena, integers, error))
+        return true;
+    if (listed && integers == &decoding->request->input_ids && error->code == ERROR_INVALID &&
+        json_peek(r) == JSON_STRING)
+        return json_error(r, error, ERROR_INVALID, "expected integers, got a string: " REQUEST_NO_TOKENIZER);
+    return false;
+}
+
 /* X(member): the integers of a request. */
 #define INTEGERS(X)   \
     X(input_ids)      \
@@ -158,7 +171,7 @@ bool forward_read_causal(struct json_reader *r, void *context, struct error *err
     bool forward_read_##member(struct json_reader *r, void *context, struct error *error)                        \
     {                                                                                                            \
         struct forward_decoding *decoding = context;                                                             \
-        return integers_read_json(r, decoding->arena, &decoding->request->member, error);                        \
+        return read_integers(r, decoding, &decoding->request->member, error);                                    \
     }                                                                                                            \
     bool forward_read_raw_##member(const struct raw_tensor *raw, const char *pointer, void *context,             \
                                    struct error *error)                                                          \

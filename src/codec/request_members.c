@@ -16,12 +16,27 @@ size_t request_members_find(const struct request_members *members, const char *n
     return i;
 }
 
+/* A text under one of the names that it is sent by elsewhere, where ids of tokens are taken: says what to send. False.
+ */
+static bool explain_text(const struct request_members *members, struct error *error)
+{
+    static const char *const pointers[] = {"/text", "/texts", "/sentence"};
+    if (error->code != ERROR_UNKNOWN_MEMBER || request_members_find(members, "input_ids") == members->count)
+        return false;
+    for (size_t i = 0; i < sizeof pointers / sizeof *pointers; i++)
+        if (strcmp(error->pointer, pointers[i]) == 0)
+            return error_set_at(error, ERROR_UNKNOWN_MEMBER, pointers[i],
+                                "unknown member \"%s\": " REQUEST_NO_TOKENIZER, pointers[i] + 1);
+    return false;
+}
+
 bool request_members_read_object(struct request_members *members, struct json_reader *r, struct error *error)
 {
     struct json_member list[REQUEST_MAX_MEMBERS];
     for (size_t i = 0; i < members->count; i++)
         list[i] = (struct json_member){members->list[i].name, members->list[i].read_json};
-    return json_read_object(r, list, members->count, members->context, &members->seen, error);
+    return json_read_object(r, list, members->count, members->context, &members->seen, error) ||
+           explain_text(members, error);
 }
 
 /* The names that are tensors, or those that are not. */
@@ -35,7 +50,8 @@ static bool unknown(const struct request_members *members, const char *name, boo
             known[count++] = members->list[i].name;
     names_show_plain(name, shown);
     names_unknown(tensors ? "tensor" : "member", shown, known, count, text, sizeof text);
-    return error_set_at(error, ERROR_UNKNOWN_MEMBER, json_pointer_of(name, pointer, sizeof pointer), "%s", text);
+    error_set_at(error, ERROR_UNKNOWN_MEMBER, json_pointer_of(name, pointer, sizeof pointer), "%s", text);
+    return explain_text(members, error);
 }
 
 /* Notes that list[i] comes. */

@@ -25,6 +25,10 @@ struct request_member {
 /* As many as a list may have. */
 #define REQUEST_MAX_MEMBERS 64
 
+/* To who sends a text. */
+#define REQUEST_NO_TOKENIZER \
+    "there is no tokenizer here; send input_ids, the ids that the model's own tokenizer makes of the text"
+
 /* A request that is being read. */
 struct request_members {
     const struct request_member *list; /* [count], at most REQUEST_MAX_MEMBERS */

@@ -178,6 +178,7 @@ static const struct {
     {META("\"weights\":\"7\""), ERROR_INVALID, "/weights", "string number"},
     {META("\"input\":\"[[1]]\""), ERROR_INVALID, "/input", "input tensor bytes"},
     {META("\"casual\":\"true\""), ERROR_UNKNOWN_MEMBER, "/casual", "casual causal"},
+    {META("\"text\":\"\\\"a\\\"\""), ERROR_UNKNOWN_MEMBER, "/text", "text tokenizer input_ids"},
     {META("\"format\":\"pt\",\"formta\":\"pt\""), ERROR_UNKNOWN_MEMBER, "/formta", "formta weights"},
 };
 
