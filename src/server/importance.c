@@ -65,7 +65,8 @@ static bool within_limits(struct forward_job *forward, struct error *error)
         return false;
     const bool counted = size_multiply(layers.n_layers, shape->num_heads, &heads) &&
                          importance_answer_bytes(&job->asked, heads, forward->set->name, &forward->answer_bytes);
-    return forward_job_check_answer(forward, counted, "leave prune_plan out, or raise the setting", error);
+    return forward_job_check_answer(
+        forward, counted, "leave prune_plan out, name fewer layers with include_layers, or raise the setting", error);
 }
 
 /* Of a model the tensors of one layer lie there at a time; the layers' input and output, where they are measured by the

@@ -47,7 +47,9 @@ static bool within_limits(struct forward_job *forward, struct error *error)
     const bool counted =
         size_multiply(maps_job_layers(&job->maps), job->maps.extent.num_heads, &heads) &&
         links_answer_bytes(&job->asked, heads, links->top_k, maps_job_weights(&job->maps), &forward->answer_bytes);
-    return forward_job_check_answer(forward, counted, "ask for fewer links (top_k), or raise the setting", error);
+    return forward_job_check_answer(
+        forward, counted, "ask for fewer links (top_k), name fewer layers with include_layers, or raise the setting",
+        error);
 }
 
 static bool reserve(struct forward_job *forward, struct error *error)

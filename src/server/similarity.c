@@ -55,7 +55,8 @@ static bool within_limits(struct forward_job *forward, struct error *error)
         return false;
     const bool counted =
         similarity_answer_bytes(&job->asked, &job->maps.extent, maps_job_weights(&job->maps), &forward->answer_bytes);
-    return forward_job_check_answer(forward, counted, "send fewer heads, or raise the setting", error);
+    return forward_job_check_answer(
+        forward, counted, "send fewer heads, name fewer layers with include_layers, or raise the setting", error);
 }
 
 static bool reserve(struct forward_job *forward, struct error *error)

@@ -44,7 +44,8 @@ static bool within_limits(struct forward_job *forward, struct error *error)
     const bool counted =
         size_multiply(layers, n_heads, &entries) &&
         stats_answer_bytes(&job->asked, &forward->input, entries, maps_job_weights(&job->maps), &forward->answer_bytes);
-    return forward_job_check_answer(forward, counted, "leave per_position out, or raise the setting", error);
+    return forward_job_check_answer(
+        forward, counted, "leave per_position out, name fewer layers with include_layers, or raise the setting", error);
 }
 
 static bool reserve(struct forward_job *forward, struct error *error)
