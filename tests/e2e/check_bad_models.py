@@ -187,7 +187,7 @@ REQUESTS = [
     ("bert", {"input_ids": [[1, 2], [3, 96]]}, "/input_ids/1/1", ["96", "0 to 95"]),
     ("bert", {"input_ids": [[1, -1]]}, "/input_ids/0/1", ["got -1", "from 0"]),
     ("bert", {"input_ids": [1, 1.5]}, "/input_ids/1", ["expected an integer", "got 1.5"]),
-    ("bert", {"input_ids": [1, "2"]}, "/input_ids/1", ["expected an integer", "got a string"]),
+    ("bert", {"input_ids": [1, "2"]}, "/input_ids/1", ["expected integers", "got a string", "no tokenizer"]),
     ("bert", {"input_ids": [1, True]}, "/input_ids/1", ["expected an integer", "got true"]),
     ("bert", {"input_ids": [1, 2**40]}, "/input_ids/1", ["got 1099511627776"]),
     ("bert", {"input_ids": [[1, 2], [3]]}, "/input_ids/1", ["1", "2"]),
