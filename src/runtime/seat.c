@@ -11,18 +11,18 @@ static uint64_t cpu_ns(void)
     return (uint64_t)used.tv_sec * CLOCK_SECOND + (uint64_t)used.tv_nsec;
 }
 
-static void take(struct seat *seat, uint64_t now)
+static void take(struct seat *seat)
 {
     seat->taken = processors_pin(seat->cpu);
-    seat->taken_at = now;
+    seat->ran_ns = 0;
     seat->away_until = 0;
 }
 
-void seat_init(struct seat *seat, bool wanted, unsigned cpu, uint64_t now)
+void seat_init(struct seat *seat, bool wanted, unsigned cpu)
 {
     *seat = (struct seat){.wanted = wanted, .cpu = cpu};
     if (wanted)
-        take(seat, now);
+        take(seat);
 }
 
 struct seat_watch seat_watch_begin(struct seat *seat)
@@ -31,7 +31,7 @@ struct seat_watch seat_watch_begin(struct seat *seat)
         return (struct seat_watch){0};
     uint64_t now = clock_ns();
     if (seat->away_until && now >= seat->away_until)
-        take(seat, now);
+        take(seat);
     if (!seat->suspect)
         return (struct seat_watch){.wall = now};
     seat->suspect--;
@@ -43,20 +43,21 @@ void seat_watch_end(struct seat *seat, const struct seat_watch *watch)
     if (!seat->wanted)
         return;
     uint64_t now = clock_ns(), wall = now - watch->wall;
-    if (wall <= SEAT_LOST_NS)
-        return;
-    seat->suspect = SEAT_SUSPECT;
-    if (watch->cpu) {
-        uint64_t had = cpu_ns() - watch->cpu;
-        seat_judge(seat, now, wall > had ? wall - had : 0);
+    if (wall > SEAT_LOST_NS) {
+        seat->suspect = SEAT_SUSPECT;
+        if (watch->cpu) {
+            uint64_t had = cpu_ns() - watch->cpu;
+            seat_judge(seat, now, wall > had ? wall - had : 0);
+        }
     }
+    seat->ran_ns += wall;
 }
 
 void seat_judge(struct seat *seat, uint64_t now, uint64_t lost_ns)
 {
     if (!seat->taken || lost_ns <= SEAT_LOST_NS)
         return;
-    bool again = seat->away_ns && now - seat->taken_at < SEAT_AWAY_MAX_NS;
+    bool again = seat->away_ns && seat->ran_ns < SEAT_PROVEN_NS;
     seat->away_ns = again ? seat->away_ns * 2 : SEAT_AWAY_MIN_NS;
     if (seat->away_ns > SEAT_AWAY_MAX_NS)
         seat->away_ns = SEAT_AWAY_MAX_NS;

@@ -17,19 +17,22 @@
 /* Away for at least as long as such a process's next few turns; at most so long that a turn lost by trying is 0.4 %. */
 #define SEAT_AWAY_MIN_NS UINT64_C(10000000)
 #define SEAT_AWAY_MAX_NS UINT64_C(1000000000)
+/* A seat that was kept through so much work, many turns of the scheduler, is shared now and then only: what is lost
+ * after that counts as a first loss. */
+#define SEAT_PROVEN_NS UINT64_C(40000000)
 
 struct seat {
     bool wanted;         /* it has a CPU of its own at all */
     bool taken;          /* bound to it now */
     unsigned cpu;        /* of the process's, from 0 */
-    uint64_t taken_at;   /* clock_ns() */
+    uint64_t ran_ns;     /* of tiles since it was taken, but for those in which it was lost */
     uint64_t away_until; /* it does not help before; 0: never away */
     uint64_t away_ns;    /* how long it was away the last time */
     unsigned suspect;    /* so many watches yet ask how much CPU the thread had */
 };
 
 /* Binds the thread. Where the system refuses, it runs unbound. */
-void seat_init(struct seat *seat, bool wanted, unsigned cpu, uint64_t now);
+void seat_init(struct seat *seat, bool wanted, unsigned cpu);
 
 /* Around tiles: takes the seat again where the time away is over, and looks how long the thread is without a CPU. */
 struct seat_watch {

@@ -264,7 +264,7 @@ void *worker_main(void *argument)
     char name[16]; /* the system's limit */
     snprintf(name, sizeof name, "worker %u", worker->index);
     pthread_setname_np(pthread_self(), name);
-    seat_init(&worker->seat, pool->pin, worker->index, clock_ns());
+    seat_init(&worker->seat, pool->pin, worker->index);
     pool_lock(pool);
     for (bool over = false; !over;) {
         uint64_t due, now = clock_ns();

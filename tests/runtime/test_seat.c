@@ -26,7 +26,7 @@ static void on_a_thread(void *(*run)(void *all), int all)
 static void *leave_and_return(void *all)
 {
     struct seat seat;
-    seat_init(&seat, true, 0, 100 * MS);
+    seat_init(&seat, true, 0);
     ck_assert(seat.taken);
     ck_assert_int_eq(n_cpus(), 1);
     seat_judge(&seat, 101 * MS, 1 * MS); /* the server's own threads may take that much */
@@ -41,6 +41,7 @@ static void *leave_and_return(void *all)
     seat_watch_begin(&seat); /* long after */
     ck_assert(seat.taken);
     ck_assert_uint_eq(seat.away_until, 0);
+    ck_assert_uint_eq(seat.ran_ns, 0);
     ck_assert_int_eq(n_cpus(), 1);
     return NULL;
 }
@@ -56,16 +57,18 @@ static void *lose_again_and_again(void *all)
     static const uint64_t away[] = {10, 20, 40, 80, 160, 320, 640, 1000, 1000};
     struct seat seat;
     (void)all;
-    seat_init(&seat, true, 0, 100 * MS);
+    seat_init(&seat, true, 0);
     for (size_t i = 0; i < sizeof away / sizeof *away; i++) {
-        uint64_t now = seat.taken_at + 5 * MS;
+        uint64_t now = (1000 + 5 * i) * MS; /* however long it had nothing to do */
+        seat.ran_ns = SEAT_PROVEN_NS - 1;
         seat_judge(&seat, now, 4 * MS);
         ck_assert_uint_eq(seat.away_until, now + away[i] * MS);
         seat.away_until = 1;
         seat_watch_begin(&seat);
         ck_assert(seat.taken);
     }
-    uint64_t now = seat.taken_at + 1000 * MS; /* it was well for long */
+    uint64_t now = 2000 * MS;
+    seat.ran_ns = SEAT_PROVEN_NS; /* it was well through much work */
     seat_judge(&seat, now, 4 * MS);
     ck_assert_uint_eq(seat.away_until, now + 10 * MS);
     return NULL;
@@ -81,7 +84,7 @@ static void *sleep_in_it(void *all)
 {
     struct seat seat;
     const uint64_t before = clock_ns();
-    seat_init(&seat, true, 0, before);
+    seat_init(&seat, true, 0);
     for (int i = 0; i < 2; i++) { /* the first time it only becomes suspicious */
         ck_assert(seat.taken);
         struct seat_watch watch = seat_watch_begin(&seat);
@@ -89,6 +92,7 @@ static void *sleep_in_it(void *all)
         seat_watch_end(&seat, &watch);
     }
     ck_assert(!seat.taken);
+    ck_assert_uint_ge(seat.ran_ns, 10 * MS);
     ck_assert_uint_gt(seat.away_until, before + 10 * MS); /* two naps, and as long as it is away at least */
     ck_assert_int_eq(n_cpus(), *(int *)all);
     return NULL;
@@ -103,7 +107,7 @@ END_TEST
 static void *use_none(void *all)
 {
     struct seat seat;
-    seat_init(&seat, false, 0, clock_ns());
+    seat_init(&seat, false, 0);
     struct seat_watch watch = seat_watch_begin(&seat);
     nanosleep(&(struct timespec){.tv_nsec = 2 * MS}, NULL);
     seat_watch_end(&seat, &watch);
