@@ -134,6 +134,22 @@ static bool read_piece(const struct tensor_place *place, const struct lines *lin
     return true;
 }
 
+/* Some lines of a tensor, one behind the other: checked, hashed, and put into the model. */
+static bool take_lines(const struct loading *loading, struct tensor_slot slot, const struct tensor_place *place,
+                       const struct tensor_hash *hash, bool columns, size_t first, size_t count, const float *lines,
+                       struct error *error)
+{
+    const size_t length = columns ? place->rows : place->columns;
+    if (!check_precision(loading, place, lines, count * length, error))
+        return false;
+    tensor_hash_add(hash, columns, first, count, lines);
+    if (columns)
+        model_put_columns(loading->model, slot, first, count, lines, length);
+    else
+        model_put_rows(loading->model, slot, first, count, lines, length);
+    return true;
+}
+
 /* A tensor that the file has head by head is put together first: no piece of it is whole rows. */
 static bool load_heads(const struct loading *loading, struct tensor_slot slot, const struct tensor_place *place,
                        const struct tensor_hash *hash, struct error *error)
@@ -142,11 +158,7 @@ static bool load_heads(const struct loading *loading, struct tensor_slot slot, c
     if (!whole)
         return error_out_of_memory(error);
     const bool read = tensor_place_read(place, whole, place->columns, error) &&
-                      check_precision(loading, place, whole, place->rows * place->columns, error);
-    if (read) {
-        tensor_hash_add(hash, false, 0, place->rows, whole);
-        model_put_rows(loading->model, slot, 0, place->rows, whole, place->columns);
-    }
+                      take_lines(loading, slot, place, hash, false, 0, place->rows, whole, error);
     free(whole);
     return read;
 }
@@ -160,13 +172,8 @@ static bool load_pieces(const struct loading *loading, struct tensor_slot slot, 
         count = size_min(per_piece, lines.count - first);
         if (atomic_load_explicit(&loading->failed, memory_order_relaxed) ||
             !read_piece(place, &lines, first, count, buffers, error) ||
-            !check_precision(loading, place, buffers->numbers, count * lines.length, error))
+            !take_lines(loading, slot, place, hash, lines.columns, first, count, buffers->numbers, error))
             return false;
-        tensor_hash_add(hash, lines.columns, first, count, buffers->numbers);
-        if (lines.columns)
-            model_put_columns(loading->model, slot, first, count, buffers->numbers, lines.length);
-        else
-            model_put_rows(loading->model, slot, first, count, buffers->numbers, lines.length);
     }
     return true;
 }
