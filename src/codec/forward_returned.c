@@ -46,7 +46,7 @@ size_t returned_list(const struct forward_request *request, const struct attenti
                  maps = request->include_heads ? request->n_include_heads : heads;
     /* A model of one layer answers as a bare one. */
     const size_t all_layers = problem->num_layers > 1 ? problem->num_layers : 0,
-                 layers = all_layers && request->include_layers ? request->n_include_layers : all_layers;
+                 layers = all_layers ? forward_request_layers(request, all_layers) : 0;
     const struct attention_rules *rules = problem->rules;
     const unsigned returned = request->returned;
     struct listing listing = {.next = list, .rank2 = problem->rank2, .batch = problem->batch};
@@ -72,8 +72,8 @@ size_t returned_list(const struct forward_request *request, const struct attenti
     if (returned & RETURN_VALUE)
         add(&listing, RETURN_VALUE_INDEX, "value", from->value, layers, (const size_t[]){heads, keys, shape->d_v});
     if (returned & RETURN_HIDDEN_STATES)
-        add(&listing, RETURN_HIDDEN_STATES_INDEX, "hidden_states", from->hidden_states, size_max(problem->num_layers, 1) + 1,
-            (const size_t[]){queries, shape->d_model, 0});
+        add(&listing, RETURN_HIDDEN_STATES_INDEX, "hidden_states", from->hidden_states,
+            size_max(problem->num_layers, 1) + 1, (const size_t[]){queries, shape->d_model, 0});
     if (rules && rules->keep_heads.kind != KEEP_ALL_HEADS)
         add(&listing, RETURNED_HEADS_USED, "heads_used", NULL, all_layers, (const size_t[]){heads, 0, 0})->flags =
             from->heads_used;

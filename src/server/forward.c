@@ -63,8 +63,7 @@ bool forward_reserve(struct forward_job *job, struct error *error)
     struct forward_result *result = &job->result;
     const size_t n_maps = job->asked->include_heads ? job->asked->n_include_heads : shape->num_heads;
     /* A bare layer's tensors have no layer axis; a model's stand behind that of the batch. */
-    const size_t all_layers = size_max(in->num_layers, 1),
-                 layers = job->asked->include_layers ? job->asked->n_include_layers : all_layers;
+    const size_t all_layers = size_max(in->num_layers, 1), layers = forward_request_layers(job->asked, all_layers);
     size_t planes, all_planes;
     const struct attention_rules *rules = in->rules;
     const bool samples = rules && rules->dropout.samples, chooses = rules && rules->keep_heads.kind != KEEP_ALL_HEADS;

@@ -128,11 +128,10 @@ static bool pack_svd(struct weight_set *set, const struct layer_tensors *tensors
 /* Puts the file's name in front, so that the text is complete wherever it is shown. */
 static void name_file(const struct weights_config *config, struct error *error)
 {
-    struct error told = *error;
     int length;
     const char *name = config->path ? file_name(config->path, &length) : NULL;
     if (name)
-        error_set_at(error, told.code, told.has_pointer ? told.pointer : NULL, "%.*s: %s", length, name, told.message);
+        error_precede(error, "%.*s: ", length, name);
 }
 
 /* One layer without anything around it. */
